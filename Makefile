@@ -1,0 +1,44 @@
+# make demo   set up, run the default config offline, say where the report is
+# make test   set up, run the checks and the tests
+PYTHON ?= python3
+CORES ?= $(shell nproc 2>/dev/null || echo 2)
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint nightly lock environment benchmarks clean
+
+demo: $(READY)
+	$(BIN)/snakemake --cores $(CORES)
+
+test: $(READY) lint
+	$(BIN)/pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/snakemake --lint
+	$(BIN)/evoaudit document --check
+
+nightly: $(READY)
+	$(BIN)/pytest -m "slow or not slow"
+
+benchmarks: $(READY)
+	$(BIN)/python benchmarks/normalise_and_mine.py
+
+environment: $(READY)
+
+$(READY): envs/requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+# Needs uv; only when the dependencies in pyproject.toml change.
+lock:
+	uv pip compile pyproject.toml --extra test --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -o envs/requirements.lock
+	$(BIN)/evoaudit document
+
+clean:
+	rm -rf .venv .snakemake results

@@ -1,0 +1,17 @@
+"""What every test may use."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SHARED = Path(os.environ.get("EVOAUDIT_SHARED", ROOT.parent / "shared"))
+
+
+@pytest.fixture(scope="session")
+def real_logs() -> Path:
+    """Real trajectories in their native formats, where this machine has them."""
+    if not (SHARED / "data").is_dir():
+        pytest.skip("no folder of real logs; set EVOAUDIT_SHARED to one")
+    return SHARED / "data"

@@ -1,0 +1,131 @@
+"""The subcommands people call themselves."""
+
+import json
+
+import pytest
+
+from evoaudit.__main__ import main
+from evoaudit.resources import ROOT
+
+CONFIG = """
+run: {name: t, seed: 1}
+sources: [{name: sim, kind: simulated, trajectories: 5}]
+probes: {t1: {quota: {3: 10}}, t2: {quota: {click: 10}}, t3: {quota: {cross: 10}}}
+models:
+  - {name: random, provider: builtin}
+  - {name: m, provider: openai, model: priced, base_url: "http://127.0.0.1:9/v1", api_key_env: EVOAUDIT_TEST_KEY}
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a config, as the working directory."""
+    (tmp_path / "mine.yaml").write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_doctor_names_a_missing_key_and_never_shows_one(here, capsys, monkeypatch):
+    monkeypatch.delenv("EVOAUDIT_TEST_KEY", raising=False)
+    assert main(["doctor", "--configfile", "mine.yaml"]) == 1
+    assert "EVOAUDIT_TEST_KEY is not set" in capsys.readouterr().out
+    monkeypatch.setenv("EVOAUDIT_TEST_KEY", "sk-secret")
+    assert main(["doctor", "--configfile", "mine.yaml"]) == 0
+    assert "sk-secret" not in capsys.readouterr().out
+
+
+def test_doctor_names_a_provider_this_version_lacks(here, capsys):
+    (here / "b.yaml").write_text("judges: [{name: j, provider: anthropic}]\n")
+    assert main(["doctor", "--configfile", "b.yaml"]) == 1
+    assert "provider 'anthropic' is not in this version" in capsys.readouterr().out
+
+
+def test_doctor_reports_a_wrong_config_as_a_finding(here, capsys):
+    (here / "b.yaml").write_text("rn: {}\n")
+    assert main(["doctor", "--configfile", "b.yaml"]) == 1
+    assert "did you mean 'run'" in capsys.readouterr().out
+
+
+def test_keys_lists_every_stage_in_words(here, capsys):
+    assert main(["keys", "--configfile", "mine.yaml", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {"simulate", "normalise", "mine", "infer", "report"} <= {row["stage"] for row in rows}
+    assert not any(row["finished"] for row in rows)
+    assert "mine, seed 1" in {row["meaning"] for row in rows}
+
+
+def test_keys_of_a_missing_config_is_one_line_and_exit_2(here, capsys):
+    assert main(["keys", "--configfile", "none.yaml"]) == 2
+    assert capsys.readouterr().err == "evoaudit keys: none.yaml: file not found; give the right path, relative to the working directory\n"
+
+
+def test_estimate_counts_requests_and_dollars(here, capsys):
+    (here / "prices.yaml").write_text("models:\n  priced: {input: 1000000, output: 0, date: 2026-01-01, source: made up}\n")
+    assert main(["estimate", "--configfile", "mine.yaml", "--prices", "prices.yaml"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("m/full/512"))
+    # 30 requests; (350 + 3 × 196.608) + (350 + 2 × 196.608) + (350 + 3 × 196.608), ten of each: 26,228.64 tokens at a dollar each.
+    assert line.split()[1] == "30"
+    assert float(line.split()[-1]) == pytest.approx(26228.64, abs=0.01)
+
+
+def test_gc_touches_nothing_without_delete_and_keeps_what_is_used(here, capsys):
+    from evoaudit import config as configs
+    from evoaudit import plan as plans
+
+    plan = plans.build(configs.load("mine.yaml"))
+    plans.write_keys(plan)
+    used = here / "results" / "mine" / plan.of("mine")[0].key
+    unused = here / "results" / "mine" / "0123456789-s1"
+    for folder in (used, unused):
+        folder.mkdir(parents=True)
+        (folder / "manifest.json").write_text("{}")
+    assert main(["gc"]) == 0
+    assert "0123456789-s1" in capsys.readouterr().out
+    assert unused.exists()
+    assert main(["gc", "--delete"]) == 0
+    assert not unused.exists() and used.exists()
+
+
+def test_gc_without_any_plan_refuses_rather_than_removes_all(here, capsys):
+    (here / "results" / "mine" / "0123456789").mkdir(parents=True)
+    assert main(["gc", "--delete"]) == 2
+    assert "holds no plan" in capsys.readouterr().err
+    assert (here / "results" / "mine" / "0123456789").exists()
+
+
+def test_validate_says_file_line_and_reason(here, capsys):
+    (here / "logs").mkdir()
+    good = {"trajectory_id": "t-1", "steps": [{"action": "click", "before_image": "a.png"}]}
+    (here / "logs" / "trajectories.jsonl").write_text(json.dumps(good) + "\n{broken\n")
+    assert main(["validate", "logs"]) == 1
+    out = capsys.readouterr().out
+    assert "trajectories.jsonl:2" in out
+    assert "1 trajectories with 1 steps can be read" in out
+
+
+def test_validate_of_a_config_counts_its_jobs(here, capsys):
+    assert main(["validate", "mine.yaml"]) == 0
+    assert "valid" in capsys.readouterr().out
+
+
+def test_validate_of_nothing_is_one_line_and_exit_2(here, capsys):
+    assert main(["validate", "nowhere"]) == 2
+    assert "no such file or folder" in capsys.readouterr().err
+
+
+def test_a_wrong_usage_exits_with_2():
+    with pytest.raises(SystemExit) as caught:
+        main(["keys", "--nonsense"])
+    assert caught.value.code == 2
+
+
+def test_what_is_generated_is_up_to_date(capsys):
+    assert main(["document", "--check"]) == 0, capsys.readouterr().out
+
+
+def test_the_lock_file_pins_by_hash_and_names_no_host():
+    lock = (ROOT / "envs" / "requirements.lock").read_text()
+    assert "http" not in lock.replace("httpcore", "").replace("httpx", "")
+    pins = [line for line in lock.splitlines() if line and not line.startswith((" ", "#"))]
+    assert all("==" in pin for pin in pins)
+    assert lock.count("--hash=sha256:") >= len(pins)

@@ -1,0 +1,119 @@
+"""The config refuses what it does not know, in one line that names file, field and mend."""
+
+import json
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from evoaudit import config as configs
+from evoaudit.errors import InputError
+from evoaudit.resources import ROOT
+
+SOURCE = {"name": "a", "kind": "plain", "path": "x"}
+
+
+@pytest.mark.parametrize(
+    ("tree", "words"),
+    [
+        ({"prob": {}}, ["prob: unknown field", "'probes'"]),
+        ({"probes": {"t1": {"qota": {}}}}, ["probes.t1.qota", "'quota'"]),
+        ({"sources": [SOURCE | {"pth": "y"}]}, ["sources.0.pth", "'path'"]),
+        ({"sources": [{"name": "a", "kind": "plan", "path": "x"}]}, ["sources.0.kind", "'plain'"]),
+        ({"sources": [{"name": "a", "kind": "plain"}]}, ["sources.0", "'path'"]),
+        ({"sources": [{"name": "a", "kind": "androidworld", "path": "x"}]}, ["no reader"]),
+        ({"sources": [{"name": "a", "kind": "simulated"}]}, ["'trajectories'"]),
+        ({"sources": [SOURCE, SOURCE]}, ["'a' is used twice"]),
+        ({"sources": [SOURCE | {"name": "../a"}]}, ["sources.0.name"]),
+        ({"run": {"seed": "x"}}, ["run.seed", "integer"]),
+        ({"run": {"seed": -1}}, ["run.seed"]),
+        ({"run": {"name": "a/../b"}}, ["run.name"]),
+        ({"probes": {"t1": {"quota": {6: 1}}}}, ["probes.t1.quota", "'6'"]),
+        ({"probes": {"t2": {"quota": {"click": -1}}}}, ["probes.t2.quota.click"]),
+        ({"models": [{"name": "x", "provider": "builtin"}]}, ["models.0", "image-similarity"]),
+        ({"models": [{"name": "x", "provider": "opnai"}]}, ["models.0.provider", "'openai'"]),
+        ({"judges": [{"name": "rules", "provider": "builtin", "role": "human"}]}, ["judges.0", "audit.labels"]),
+        ({"inference": {"temperature": "warm"}}, ["inference.temperature"]),
+        ({"inference": {"temperature": 3}}, ["inference.temperature"]),
+        ({"stats": {"confidence": float("nan")}}, ["stats.confidence"]),
+        ({"audit": {"quotas": {"webarena": {"per_agnt": 2}}}}, ["audit.quotas.webarena"]),
+    ],
+)
+def test_a_wrong_field_is_one_line_with_its_name(tree, words):
+    with pytest.raises(InputError) as caught:
+        configs.check(tree, ["mine.yaml"])
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.startswith("mine.yaml")
+    for word in words:
+        assert word in text
+
+
+def test_the_overlay_that_holds_the_fault_is_named(tmp_path):
+    (tmp_path / "a.yaml").write_text("run: {name: x}\n")
+    (tmp_path / "b.yaml").write_text("probes: {t1: {qota: {}}}\n")
+    with pytest.raises(InputError, match=r"b\.yaml: probes\.t1\.qota"):
+        configs.load(tmp_path / "a.yaml", tmp_path / "b.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("run: {name: x}\nrun: {name: y}\n", "c.yaml:2: .*'run' is written twice"),
+        ("run: [\n", r"c.yaml:\d+: is not YAML"),
+        ("- a\n", "not a mapping"),
+        ("a: !!python/object/apply:os.system [ls]\n", "is not YAML"),
+    ],
+)
+def test_a_broken_file_is_one_line(tmp_path, text, words):
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(InputError, match=words):
+        configs.load(tmp_path / "c.yaml")
+
+
+def test_a_missing_file_is_one_line(tmp_path):
+    with pytest.raises(InputError, match="file not found"):
+        configs.load(tmp_path / "none.yaml")
+
+
+def test_a_file_that_is_not_utf8_is_one_line(tmp_path):
+    (tmp_path / "c.yaml").write_bytes(b"run: {name: \xff}\n")
+    with pytest.raises(InputError, match="not UTF-8"):
+        configs.load(tmp_path / "c.yaml")
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path):
+    (tmp_path / "c.yaml").write_bytes(b"\xef\xbb\xbfrun: {name: x}\n")
+    assert configs.load(tmp_path / "c.yaml").run.name == "x"
+
+
+def test_a_section_may_be_a_path(tmp_path):
+    (tmp_path / "models.yaml").write_text("- {name: random, provider: builtin}\n")
+    assert configs.check({"models": str(tmp_path / "models.yaml")}).models[0].name == "random"
+
+
+def test_unset_quotas_are_the_papers():
+    probes = configs.check({}).probes
+    assert probes.t1.quota == {3: 334, 4: 333, 5: 333}
+    assert probes.t2.quota == {"click": 461, "type": 461, "select": 78}
+    assert probes.t3.quota == {"cross": 334, "same_domain": 333, "long_skip": 333}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config").rglob("*.yaml")), ids=lambda path: path.name)
+def test_every_shipped_config_is_valid(path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    tree = yaml.safe_load(path.read_text())
+    if path.stem in ("models", "judges"):
+        tree = {path.stem: tree}
+    elif path.stem in ("prices", "sources"):
+        pytest.skip("not a run")
+    configs.check(tree, [path])
+
+
+def test_the_json_schema_accepts_what_the_types_accept():
+    schema = configs.json_schema()
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    assert not list(validator.iter_errors(json.loads(json.dumps(default))))
+    assert list(validator.iter_errors({"prob": {}}))

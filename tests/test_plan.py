@@ -1,0 +1,88 @@
+"""The plan lays out every job before anything runs."""
+
+import importlib
+
+import pytest
+
+from evoaudit import config as configs
+from evoaudit import plan as plans
+from evoaudit.__main__ import COMMANDS
+from evoaudit.errors import InputError
+from evoaudit.keys import FORMAT
+from evoaudit.outputs import DATA, FIGURES, TABLES
+
+
+def build(**tree):
+    return plans.build(configs.check(tree))
+
+
+SIM = [{"name": "sim", "kind": "simulated", "trajectories": 5}]
+
+
+def test_a_missing_folder_is_one_line_with_the_sources_name(tmp_path):
+    with pytest.raises(InputError, match=r"source 'a': .*no such folder"):
+        build(sources=[{"name": "a", "kind": "plain", "path": str(tmp_path / "none")}])
+
+
+def test_a_file_where_a_folder_is_needed_is_one_line(tmp_path):
+    (tmp_path / "f").write_text("")
+    with pytest.raises(InputError, match="is a file; a folder is needed"):
+        build(sources=[{"name": "a", "kind": "plain", "path": str(tmp_path / "f")}])
+
+
+def test_a_prompt_name_never_leads_out_of_the_prompts():
+    with pytest.raises(InputError, match="not the name of a prompt folder"):
+        build(sources=SIM, models=[{"name": "random", "provider": "builtin"}], inference={"prompts": "../../config"})
+
+
+def test_a_run_without_sources_still_has_its_tables():
+    assert [job.stage for job in build().jobs] == ["stats", "tables", "figures", "report", "export"]
+
+
+def test_judges_of_an_ablation_do_not_enter_the_combination():
+    plan = build(sources=SIM, judges=[{"name": "rules", "provider": "builtin", "ablation": True}])
+    assert len(plan.of("judge")) == 2
+    (combine,) = plan.of("combine")
+    assert [job.settings["ablation"] for job in combine.upstream["judge"]] == [False]
+
+
+def test_simulated_people_are_no_judges():
+    judges = [{"name": "rules", "provider": "builtin"}, {"name": "p", "provider": "builtin", "model": "simulated", "role": "human"}]
+    plan = build(sources=SIM, judges=judges)
+    (select,), (combine,) = plan.of("select"), plan.of("combine")
+    assert [job.settings["name"] for job in select.upstream["judge"]] == ["rules"]
+    assert [job.settings["name"] for job in combine.upstream["people"]] == ["p"]
+
+
+def test_every_model_condition_and_side_is_one_job():
+    models = [{"name": "random", "provider": "builtin", "conditions": ["full", "black", "metadata"], "max_image_side": [512, 1024]}]
+    plan = build(sources=SIM, models=models)
+    assert len(plan.of("infer")) == 6
+    assert sorted(job.settings["max_image_side"] for job in plan.of("images")) == [512, 1024]
+
+
+def test_a_stage_reaches_what_it_imports_and_no_more():
+    names = {path.name for path in plans.closure("evoaudit.stages.export")}
+    assert {"export.py", "common.py", "store.py", "schema.py"} <= names
+    assert "config.py" not in names and "plan.py" not in names
+
+
+def test_every_subcommand_exists_and_explains_itself(capsys):
+    import argparse
+
+    for name, summary in COMMANDS.items():
+        parser = argparse.ArgumentParser(prog=name, description=summary)
+        module = importlib.import_module(f"evoaudit.stages.{name}")
+        module.add_arguments(parser)
+        assert callable(module.run)
+        assert parser.format_help()
+
+
+def test_every_keyed_stage_is_a_subcommand_with_that_version():
+    for stage, version in FORMAT.items():
+        assert version == importlib.import_module(f"evoaudit.stages.{stage}").VERSION
+        assert stage in DATA
+
+
+def test_names_of_tables_and_figures_are_unique():
+    assert len(set(TABLES)) == len(TABLES) and len(set(FIGURES)) == len(FIGURES)

@@ -1,0 +1,99 @@
+"""Whole files or none, checked on write, counted."""
+
+import pytest
+
+from evoaudit import schema, store
+from evoaudit.errors import InputError, one_line
+
+DROP = {"stage": "s", "source": "a", "unit": "row", "item": "f:1", "reason": "broken", "detail": None}
+
+
+def test_a_column_outside_the_schema_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="stray"):
+        store.write_table(tmp_path, "drops", [DROP | {"stray": 1}])
+
+
+def test_a_null_in_a_required_column_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="reason"):
+        store.write_table(tmp_path, "drops", [DROP | {"reason": None}])
+
+
+def test_rows_beyond_one_buffer_are_all_written(tmp_path):
+    n = store.ROW_GROUP + 5
+    assert store.write_table(tmp_path, "drops", ({**DROP, "item": str(i)} for i in range(n))) == n
+    assert store.read_table(tmp_path, "drops")["item"].to_pylist() == [str(i) for i in range(n)]
+
+
+def test_the_same_rows_make_the_same_bytes(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        store.write_table(tmp_path / name, "drops", [DROP] * 3)
+    assert store.sha256_file(tmp_path / "a" / "drops.parquet") == store.sha256_file(tmp_path / "b" / "drops.parquet")
+
+
+def test_a_failed_stage_leaves_nothing_behind(tmp_path):
+    out = tmp_path / "stage"
+    with pytest.raises(RuntimeError), store.staging(out) as folder:
+        (folder / "half.parquet").write_text("x")
+        raise RuntimeError
+    assert list(out.iterdir()) == []
+
+
+def test_a_failed_stage_leaves_the_former_result_whole(tmp_path):
+    with store.staging(tmp_path) as folder:
+        (folder / "a").write_text("old")
+    with pytest.raises(RuntimeError), store.staging(tmp_path) as folder:
+        (folder / "a").write_text("new")
+        raise RuntimeError
+    assert (tmp_path / "a").read_text() == "old"
+
+
+def test_what_a_killed_stage_left_is_swept(tmp_path):
+    (tmp_path / ".partial-999999").mkdir()
+    (tmp_path / ".partial-999999" / "half").write_text("x")
+    with store.staging(tmp_path) as folder:
+        (folder / "a").write_text("x")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_counts_reconcile():
+    counts = store.Counts("s")
+    counts.keep("trajectory", 3)
+    counts.drop("trajectory", "a", "f:1", "broken")
+    counts.drop("step", "a", "f:2", "no_action")
+    steps = {"read": 1, "kept": 0, "dropped": {"no_action": 1}}
+    assert counts.summary("trajectory") == {"unit": "trajectory", "read": 4, "kept": 3, "dropped": {"broken": 1}, "others": {"step": steps}}
+
+
+def test_counts_that_do_not_reconcile_are_refused():
+    counts = store.Counts("s")
+    counts.read["row"] += 1
+    with pytest.raises(ValueError, match="read 1 != kept 0"):
+        counts.summary("row")
+
+
+def test_a_missing_or_broken_parquet_is_one_line(tmp_path):
+    with pytest.raises(InputError, match="file not found"):
+        store.read_table(tmp_path, "drops")
+    (tmp_path / "drops.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        store.read_table(tmp_path, "drops")
+
+
+@pytest.mark.parametrize(("raw", "clean"), [("a\ud800b", "a?b"), ("a\x00b", "a\ufffdb"), ("01", "01"), ("", "")])
+def test_text_is_safe_and_otherwise_exact(raw, clean):
+    assert store.text(raw) == clean
+
+
+def test_text_is_bounded_and_none_stays_none():
+    assert store.text("x" * 10, limit=4) == "xxx…"
+    assert store.text(None) is None
+
+
+def test_one_line_escapes_what_would_break_a_terminal():
+    assert one_line("a\nb\x1b[31m") == "a\\nb\\x1b[31m"
+
+
+def test_every_table_renders():
+    page = schema.markdown()
+    assert all(f"### `{name}`" in page for name in schema.TABLES)

@@ -1,0 +1,69 @@
+"""Command line of EvoAudit: ``evoaudit SUBCOMMAND``, also ``python -m evoaudit SUBCOMMAND``.
+
+Exits with 0 on success, 1 on findings, 2 on bad usage or input.
+"""
+
+import argparse
+import os
+import sys
+from importlib import import_module
+
+from evoaudit.errors import InputError, one_line
+
+#: Subcommand → (module in `evoaudit.stages`, one line for ``--help``). Those of people first, then the workflow's own.
+COMMANDS = {
+    "doctor": "check this machine, the config and its keys before anything is spent",
+    "estimate": "say how many requests and dollars a config would cost",
+    "keys": "list the stage keys a config uses, in words",
+    "gc": "list, and with --delete remove, results no given config uses",
+    "simulate": "write a simulated corpus with a known truth in the native formats",
+    "prompts": "import a paper's verbatim prompt templates from your copy of its text",
+    "review": "build the review list, check or merge label files",
+    "validate": "check a config, a plain-format folder or a label file",
+    "normalise": "read one source into the shared schema",
+    "mine": "mine T1, T2 and T3 probes",
+    "images": "prepare the pictures of the probes for one maximum side",
+    "infer": "ask one model under one condition",
+    "score": "parse and score the answers",
+    "sample": "draw the audit sample",
+    "signals": "no-op probe and Stage-1 signals, without any model",
+    "judge": "label the sample with one judge",
+    "select": "choose the review set",
+    "combine": "combine labels into final ones",
+    "stats": "compute every table's numbers",
+    "tables": "render the tables",
+    "figures": "draw the figures",
+    "report": "build the report",
+    "publish": "lay a finished run out for people under results/runs/",
+    "document": "regenerate the schemas and tables in the documentation",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one subcommand and return its exit code."""
+    argv = sys.argv[1:] if argv is None else argv
+    parser = argparse.ArgumentParser(prog="evoaudit", description="When can a computer-use-agent score be believed?")
+    commands = parser.add_subparsers(dest="command", metavar="SUBCOMMAND", required=True)
+    chosen = next((word for word in argv if not word.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        sub = commands.add_parser(name, help=summary, description=summary)
+        if name == chosen:  # heavy imports only for the subcommand that runs
+            module = import_module(f"evoaudit.stages.{name}")
+            module.add_arguments(sub)
+            sub.set_defaults(run=module.run)
+    args = parser.parse_args(argv)
+    try:
+        return args.run(args) or 0
+    except InputError as error:
+        print(f"evoaudit {args.command}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"evoaudit {args.command}: {one_line(str(error.filename or ''))}: {error.strerror or one_line(str(error))}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

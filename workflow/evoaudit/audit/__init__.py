@@ -1,0 +1,1 @@
+"""The verdict audit: sample, signals, judges, review set and combination."""

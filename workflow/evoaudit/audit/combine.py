@@ -1,0 +1,113 @@
+"""Final labels from many raters (audit paper, §4.2), each with the rule it came by."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from evoaudit.errors import InputError
+
+TIES = ("unclear", "judges", "gf")
+
+
+@dataclass(slots=True)
+class Votes:
+    """What the raters that count said about one trajectory: annotator → label."""
+
+    judges: dict[str, dict] = field(default_factory=dict)
+    humans: dict[str, dict] = field(default_factory=dict)
+
+    @property
+    def raters(self) -> list[dict]:
+        return [*self.judges.values(), *self.humans.values()]
+
+
+def read_judgments(manifests: list[str]) -> list[list[dict]]:
+    """Read every judge's judgments, a list a judge; two folders of one judge are refused."""
+    from evoaudit.stages.common import folder_of
+    from evoaudit.store import read_rows
+
+    found, names = [], {}
+    for manifest in manifests:
+        rows = read_rows(folder_of(manifest), "judgments")
+        for name in sorted({row["annotator"] for row in rows}):
+            if name in names:
+                raise InputError(manifest, f"judge '{name}' is also in {names[name]}", "give every judge its own name")
+            names[name] = manifest
+        found.append(rows)
+    return found
+
+
+def verdict(votes: Votes, tie: str) -> tuple[str, str] | None:
+    """Return (verdict, rule) for one trajectory, None if nobody gave a verdict.
+
+    Where people reviewed: their agreement decides, else the majority of all raters. Elsewhere: the judges' consensus.
+    The paper has no rule for ties; ``tie`` names it.
+    """
+    return _decide([row["verdict"] for row in votes.judges.values()], [row["verdict"] for row in votes.humans.values()], tie, "unclear")
+
+
+def category(votes: Votes) -> tuple[str | None, str]:
+    """Return (category, rule) for a final ``gf``, from the raters who said ``gf`` and named one; ties are ``ambiguous``."""
+    judges = [row["category"] for row in votes.judges.values() if row["verdict"] == "gf" and row["category"]]
+    humans = [row["category"] for row in votes.humans.values() if row["verdict"] == "gf" and row["category"]]
+    return _decide(judges, humans, "ambiguous", "ambiguous") or (None, "missing")
+
+
+def _decide(judges: list[str], humans: list[str], tie: str, undecided: str) -> tuple[str, str] | None:
+    if not judges and not humans:
+        return None
+    if len(humans) > 1 and len(set(humans)) == 1:
+        return humans[0], "human_agreement"
+    if not humans and len(set(judges)) == 1:
+        return judges[0], "judges"
+    ranked = Counter([*judges, *humans]).most_common()
+    if len(ranked) == 1 or ranked[0][1] > ranked[1][1]:
+        return ranked[0][0], "majority"
+    if tie == "judges":
+        return (judges[0] if len(set(judges)) == 1 else undecided), "tie"
+    return tie, "tie"
+
+
+def combine(frame: list[dict], votes: dict[str, Votes], *, tie: str) -> tuple[list[dict], list[str]]:
+    """Return the final rows of the analysed trajectories and the ids nobody labelled."""
+    rows, unlabelled = [], []
+    for one in sorted(frame, key=lambda row: row["trajectory_id"]):
+        cast = votes.get(one["trajectory_id"], Votes())
+        decided = verdict(cast, tie)
+        if decided is None:
+            unlabelled.append(one["trajectory_id"])
+            continue
+        found, rule = category(cast) if decided[0] == "gf" else (None, None)
+        rows.append({"trajectory_id": one["trajectory_id"], "benchmark": one["benchmark"], "agent": one["agent"], "task_id": one["task_id"],
+                     "verdict": decided[0], "category": found, "verdict_rule": decided[1], "category_rule": rule,
+                     "reviewed": bool(cast.humans), "n_raters": len(cast.raters),
+                     "simulated": bool(one["simulated"]) or any(row["simulated"] for row in cast.raters)})
+    return rows, unlabelled
+
+
+def count(labels: list[dict], frame: list[dict], groups: list[str], review: set[str] | None = None) -> tuple[dict[str, Votes], list[tuple[dict, str]]]:
+    """Return the votes that count, and every label that does not with the reason.
+
+    ``groups`` are the human annotators that count; none named means all of them. Simulated people label everything;
+    ``review`` is what they would have been shown.
+    """
+    status = {row["trajectory_id"]: row["status"] for row in frame}
+    votes: dict[str, Votes] = {}
+    left_out: list[tuple[dict, str]] = []
+    for row in labels:
+        identity = row["trajectory_id"]
+        if status.get(identity) != "analysed":
+            reason = "calibration" if status.get(identity) == "calibration" else "not_in_sample"
+        elif row["stage"] != "blind":
+            reason = "informed"
+        elif not row["verdict"]:
+            reason = "no_verdict"
+        elif row["kind"] == "human" and groups and row["annotator"] not in groups:
+            reason = "group_not_configured"
+        elif row["kind"] == "human" and row["simulated"] and review is not None and identity not in review:
+            reason = "not_in_review_set"
+        else:
+            cast = votes.setdefault(identity, Votes())
+            (cast.humans if row["kind"] == "human" else cast.judges)[row["annotator"]] = row
+            continue
+        left_out.append((row, reason))
+    return votes, left_out

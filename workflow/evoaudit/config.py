@@ -1,0 +1,503 @@
+"""The typed config: every field with its default, its meaning and its bounds.
+
+A config is one YAML tree (any section may be a path to a YAML file). It is checked whole before anything runs; a wrong
+field is refused with its file, its name and the nearest right name.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+
+from evoaudit.errors import InputError
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Count = Annotated[int, Field(ge=0, le=10_000_000)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+Kind = Literal[
+    "mind2web",
+    "weblinx",
+    "agentrewardbench",
+    "osworld",
+    "androidworld",
+    "androidcontrol",
+    "browsergym",
+    "online-mind2web",
+    "webvoyager",
+    "opencua",
+    "aitz",
+    "plain",
+    "simulated",
+]
+SIMULATED_FORMATS = ("mind2web", "weblinx", "agentrewardbench", "osworld", "plain")
+#: Kinds the contract names whose readers are not written yet.
+UNREAD = frozenset({"androidworld", "androidcontrol", "browsergym"})
+
+
+class Section(BaseModel):
+    """Base of all sections: unknown fields are refused, values are not changed after checking."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, ser_json_inf_nan="constants")
+
+
+class Run(Section):
+    """Name and seed of the run."""
+
+    name: Name = Field("demo", description="names the folder results/runs/<name>/")
+    seed: int = Field(20260717, ge=0, lt=2**63, description="seed of every random stream")
+
+
+class Source(Section):
+    """One data set, or one folder of your own logs."""
+
+    name: Name = Field(description="names the source in every table")
+    kind: Kind = Field(description="native format")
+    path: str | None = Field(None, description="folder that holds it, relative to `root`")
+    hub: str | None = Field(None, description="data set on the hub; fetch it yourself for now and give `path`")
+    revision: str | None = Field(None, description="commit of the data set")
+    split: str | None = Field(None, description="split to read, where the format has splits")
+    tasks: str | None = Field(None, description="JSON Lines of task_id and reference, joined to trajectories that lack one")
+    benchmark: str | None = Field(None, description="benchmark name, where the format does not say")
+    domain: str | None = Field(None, description="domain, where the format does not say")
+    experiment: str | None = Field(None, description="experiment name, where the format does not say")
+    license: str | None = Field(None, description="licence string, if it differs from the reader's")
+    trajectories: int | None = Field(None, ge=1, le=10_000_000, description="size of a simulated corpus")
+    formats: tuple[Literal["mind2web", "weblinx", "agentrewardbench", "osworld", "plain"], ...] | None = Field(
+        None, description="native formats a simulated corpus is written in (default: all)"
+    )
+
+    @model_validator(mode="after")
+    def _kind_fits(self) -> "Source":
+        if self.kind == "simulated":
+            if self.trajectories is None:
+                raise ValueError("a simulated source needs 'trajectories', for instance 200")
+            for name in ("path", "hub", "revision", "split", "tasks", "benchmark", "domain", "experiment", "license"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"a simulated source takes no '{name}'")
+            return self
+        for name in ("trajectories", "formats"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"only a simulated source takes '{name}'")
+        if self.kind in UNREAD:
+            raise ValueError(f"kind '{self.kind}' has no reader in this version; convert it to the plain format")
+        if self.path is None:
+            raise ValueError(
+                "needs 'path', the folder that holds it" + (" (downloading from the hub is not in this version)" if self.hub else "")
+            )
+        return self
+
+
+class T1(Section):
+    """Temporal ordering (EvoGUI §2.2)."""
+
+    quota: dict[Literal[3, 4, 5], Count] = Field({3: 334, 4: 333, 5: 333}, description="items by number of screens K")
+
+    @field_validator("quota", mode="before")
+    @classmethod
+    def _digits(cls, quota: Any) -> Any:
+        """JSON cannot write a number as a key."""
+        return {int(k) if isinstance(k, str) and k.isdigit() else k: v for k, v in quota.items()} if isinstance(quota, dict) else quota
+
+
+class T2(Section):
+    """Inverse action and value prediction."""
+
+    quota: dict[Literal["click", "type", "select"], Count] = Field({"click": 461, "type": 461, "select": 78}, description="items by action")
+
+
+class T3(Section):
+    """One-step successor discrimination."""
+
+    quota: dict[Literal["cross", "same_domain", "long_skip"], Count] = Field(
+        {"cross": 334, "same_domain": 333, "long_skip": 333}, description="items by distractor tier"
+    )
+    reviewed: str | None = Field(None, description="decisions of the human quality control, JSON Lines")
+
+
+class Probes(Section):
+    """What is mined."""
+
+    t1: T1 = T1()
+    t2: T2 = T2()
+    t3: T3 = T3()
+    max_share_per_trajectory: Share = Field(0.05, description="largest share of a slice's quota one trajectory may fill")
+    min_changed_tiles: int = Field(1, ge=1, le=100_000, description="16-pixel tiles that must change for a transition to count as visible")
+    near_twin_tiles: int = Field(
+        2, ge=0, le=100_000, description="two screens that differ in at most this many tiles are indistinguishable"
+    )
+
+
+class Inference(Section):
+    """How models are asked; a model's own entry overrides these."""
+
+    conditions: tuple[Literal["full", "black", "metadata"], ...] = Field(
+        ("full",), description="full pictures, black pictures, or metadata only"
+    )
+    max_image_side: tuple[Annotated[int, Field(ge=16, le=8192)], ...] = Field((512,), description="longest picture side, pixels")
+    temperature: float = Field(0.0, ge=0, le=2, description="sampling temperature")
+    max_output_tokens: int = Field(4096, ge=1, le=1_000_000, description="bound on one answer")
+    goal: Literal["shown", "withheld"] = Field("shown", description="whether prompts carry the user's goal")
+    prompts: str = Field("evogui-v1", description="folder under resources/prompts/ (or resources/prompts/imported/)")
+    budget_usd: float | None = Field(None, ge=0, description="stop before spending more than this on one model")
+    concurrency: int = Field(8, ge=1, le=1024, description="requests in flight for one model")
+    timeout_s: float = Field(120.0, gt=0, le=86_400, description="deadline of one request, seconds")
+    retries: int = Field(6, ge=0, le=100, description="tries after the first for rate limits and server faults")
+    random_runs: int = Field(4, ge=1, le=1000, description="replicates of the random solver, averaged")
+
+
+class Model(Section):
+    """One model to ask."""
+
+    name: Name = Field(description="the row's name in every table")
+    group: Literal["open", "closed", "baseline"] = Field("open", description="group in the tables")
+    provider: Literal["openai", "google", "anthropic", "codex", "builtin"] = Field(description="whose SDK to use")
+    model: str | None = Field(None, description="the provider's model id (default: the name)")
+    family: str | None = Field(None, description="family, for the parameter trend")
+    base_url: str | None = Field(None, description="an OpenAI-compatible endpoint")
+    api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="environment variable that holds the key")
+    parameters_b: float | None = Field(None, gt=0, description="total parameters, billions")
+    osworld: float | None = Field(None, ge=0, le=100, description="reported OSWorld success, percent")
+    conditions: tuple[Literal["full", "black", "metadata"], ...] | None = None
+    max_image_side: tuple[Annotated[int, Field(ge=16, le=8192)], ...] | None = None
+    temperature: float | None = Field(None, ge=0, le=2)
+    max_output_tokens: int | None = Field(None, ge=1, le=1_000_000)
+    concurrency: int | None = Field(None, ge=1, le=1024)
+
+    @model_validator(mode="after")
+    def _provider_fits(self) -> "Model":
+        if self.provider == "builtin" and (self.model or self.name) not in BUILTIN_MODELS:
+            raise ValueError(f"built-in models are {', '.join(sorted(BUILTIN_MODELS))}")
+        return self
+
+
+#: Providers whose answers this version can fetch; the others are refused by `doctor` and by the job that would need them.
+MODEL_PROVIDERS = frozenset({"builtin", "openai"})
+JUDGE_PROVIDERS = frozenset({"builtin"})
+BUILTIN_MODELS = frozenset({"random", "majority", "image-similarity"})
+BUILTIN_JUDGES = frozenset({"rules", "simulated"})
+
+
+class PerAgent(Section):
+    """A quota for each agent's run."""
+
+    per_agent: Count
+
+
+class Review(Section):
+    """What people look at."""
+
+    agreements: Count = Field(30, description="rows on which the judges agree that are reviewed all the same")
+    groups: tuple[Name, ...] = Field(("human-1", "human-2"), description="annotators, blind to each other")
+
+
+class Audit(Section):
+    """The verdict audit (CUA audit §4)."""
+
+    seed: int | None = Field(None, ge=0, lt=2**63, description="seed of the draws (default: run.seed)")
+    verdicts: tuple[Literal["fail", "pass"], ...] = Field(("fail",), description="released verdicts that are audited")
+    quotas: dict[str, Count | PerAgent] = Field({}, description="trajectories drawn by benchmark; empty draws all")
+    calibration: Count = Field(0, description="drawn trajectories set aside for calibrating the codebook")
+    review: Review = Review()
+    tie: Literal["unclear", "judges", "gf"] = Field("unclear", description="what a tie of four raters becomes; the paper has no rule")
+    labels: tuple[str, ...] = Field((), description="label files that exist already, JSON Lines or CSV")
+    frame: str | None = Field(None, description="CSV of trajectory_id, benchmark, agent, task_id that stands in for trajectories")
+
+
+class Judge(Section):
+    """One judge of the audit."""
+
+    name: Name = Field(description="the annotator's name in every table")
+    provider: Literal["codex", "anthropic", "openai", "google", "builtin"] = Field(description="whose SDK to use")
+    model: str | None = Field(None, description="the provider's model id (default: the name)")
+    evidence: tuple[Literal["screenshots", "text"], ...] = Field(("screenshots", "text"), description="what the judge sees")
+    role: Literal["llm", "human"] = Field("llm", description="`human` only for simulated raters: they label the review set")
+    ablation: bool = Field(False, description="judge a second time without screenshots, for the evidence ablation")
+    accuracy: float = Field(0.85, ge=0, le=1, description="simulated raters: chance of the planted label")
+    api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    base_url: str | None = None
+
+    @model_validator(mode="after")
+    def _provider_fits(self) -> "Judge":
+        if self.provider == "builtin" and (self.model or self.name) not in BUILTIN_JUDGES:
+            raise ValueError(f"built-in judges are {', '.join(sorted(BUILTIN_JUDGES))}; name one in 'model'")
+        if self.role == "human" and (self.provider, self.model or self.name) != ("builtin", "simulated"):
+            raise ValueError("only the simulated rater can play a human; real people's labels come from audit.labels")
+        return self
+
+
+class Signals(Section):
+    """The no-op probe (CUA audit §6)."""
+
+    runs: tuple[Annotated[int, Field(ge=2, le=1000)], ...] = Field(
+        (2, 3, 4, 5, 8), description="run lengths at which a repeated action is flagged"
+    )
+
+
+class Stats(Section):
+    """How uncertainty is computed."""
+
+    bootstrap: int = Field(1000, ge=10, le=1_000_000, description="resamples")
+    confidence: float = Field(0.95, gt=0.5, lt=1, description="level of every interval")
+    baseline: Literal["exact", "random"] = Field("exact", description="chance level of EvoGain: analytic, or the random solver's mean")
+    signals: Signals = Signals()
+
+
+class Report(Section):
+    """What the report shows."""
+
+    title: str | None = Field(None, max_length=200, description="heading")
+    max_items: int = Field(24, ge=0, le=10_000, description="examples shown of each kind")
+
+
+class Export(Section):
+    """What `snakemake export` writes."""
+
+    probes: bool = Field(True, description="the probe tables, without pictures")
+    labels: bool = Field(True, description="the final labels and how each came about")
+
+
+class Config(Section):
+    """The whole config."""
+
+    root: str = Field(".", description="folder that relative source paths start from")
+    run: Run = Run()
+    sources: tuple[Source, ...] = ()
+    probes: Probes = Probes()
+    inference: Inference = Inference()
+    models: tuple[Model, ...] = ()
+    audit: Audit = Audit()
+    judges: tuple[Judge, ...] = ()
+    stats: Stats = Stats()
+    report: Report = Report()
+    export: Export = Export()
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> "Config":
+        for section in ("sources", "models", "judges"):
+            names = [entry.name for entry in getattr(self, section)]
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise ValueError(f"{section}: the name '{twice[0]}' is used twice; names must differ")
+        return self
+
+
+SECTIONS = tuple(name for name in Config.model_fields if name not in ("root",))
+
+
+def load(*paths: str | Path) -> Config:
+    """Read config files, later ones laid over earlier ones, and check the whole."""
+    tree: dict = {}
+    for path in paths:
+        merge(tree, read_yaml(Path(path)))
+    return check(tree, paths)
+
+
+def check(tree: dict, files: Iterable[str | Path] = ()) -> Config:
+    """Check a config tree; ``files`` are where it came from, for the error's first words."""
+    files = [Path(file) for file in files]
+    where = ", ".join(str(file) for file in files) or "config"
+    if not isinstance(tree, dict):
+        raise InputError(where, "is not a mapping of sections", "start from config/config.yaml")
+    tree = dict(tree)
+    for section in SECTIONS:
+        if isinstance(tree.get(section), str):
+            tree[section] = read_yaml(Path(tree[section]), whole=False)
+        elif section in tree and tree[section] is None:
+            del tree[section]
+    try:
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        raise _explain(error, tree, files, where) from None
+
+
+def merge(base: dict, over: dict) -> dict:
+    """Lay ``over`` on ``base`` in place: mappings merge, everything else is replaced."""
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(base.get(key), dict):
+            merge(base[key], value)
+        else:
+            base[key] = value
+    return base
+
+
+class _Strict(yaml.SafeLoader):
+    """YAML that refuses a key written twice, since the first would be lost in silence."""
+
+
+def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict:
+    seen: set = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node)
+        if isinstance(key, (str, int, float, bool)) and key in seen:
+            raise yaml.constructor.ConstructorError(None, None, f"the key '{key}' is written twice", key_node.start_mark)
+        seen.add(key) if isinstance(key, (str, int, float, bool)) else None
+    loader.flatten_mapping(node)
+    return yaml.SafeLoader.construct_mapping(loader, node, deep=True)
+
+
+_Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def read_yaml(path: Path, whole: bool = True) -> Any:
+    """Read a YAML file; a file that is missing, not text or not YAML is one clear error."""
+    try:
+        with open(path, encoding="utf-8-sig") as handle:
+            value = yaml.load(handle, Loader=_Strict)
+    except FileNotFoundError:
+        raise InputError(path, "file not found", "give the right path, relative to the working directory") from None
+    except IsADirectoryError:
+        raise InputError(path, "is a folder, not a YAML file") from None
+    except UnicodeDecodeError as error:
+        raise InputError(path, f"is not UTF-8 (byte {error.start})", "save it as UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise InputError(f"{path}{line}", f"is not YAML: {getattr(error, 'problem', None) or error}", "mend that line") from None
+    if value is None:
+        return {} if whole else None
+    if whole and not isinstance(value, dict):
+        raise InputError(path, "is not a mapping of sections", "start from config/config.yaml")
+    return value
+
+
+def _explain(error: ValidationError, tree: dict, files: list[Path], where: str) -> InputError:
+    """Turn pydantic's first complaint into one line: file, field, fault, mend."""
+    first = error.errors()[0]
+    location = [
+        str(part)
+        for part in first["loc"]
+        if not (isinstance(part, str) and re.match(r"^(constrained-|function-|PerAgent$|int$|literal)", part))
+    ]
+    field = ".".join(location) or "config"
+    file = next((str(path) for path in files if len(files) > 1 and _holds(path, location)), where)
+    kind, message = first["type"], first["msg"]
+    if kind == "extra_forbidden":
+        names = _names_at(location[:-1])
+        near = difflib.get_close_matches(location[-1], names, n=1, cutoff=0.5)
+        mend = f"did you mean '{near[0]}'?" if near else f"the fields here are {', '.join(names)}"
+        return InputError(f"{file}: {field}", "unknown field", mend)
+    if kind == "missing":
+        return InputError(f"{file}: {field}", "this field is needed", _described(location))
+    if kind == "value_error":
+        return InputError(f"{file}: {field}", message.removeprefix("Value error, "))
+    if kind == "literal_error":
+        near = difflib.get_close_matches(str(first["input"]), re.findall(r"'([^']+)'", str(first["ctx"]["expected"])), n=1, cutoff=0.5)
+        return InputError(
+            f"{file}: {field}",
+            f"'{first['input']}' is not allowed",
+            (f"did you mean '{near[0]}'? " if near else "") + f"allowed: {first['ctx']['expected']}",
+        )
+    return InputError(f"{file}: {field}", f"{message[:1].lower()}{message[1:]} (found {_short(first['input'])})", _described(location))
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _holds(path: Path, location: list[str]) -> bool:
+    """Tell whether a file has the field itself."""
+    try:
+        node: Any = read_yaml(path)
+    except InputError:
+        return False
+    for part in location:
+        if isinstance(node, dict) and (part in node or (part.isdigit() and int(part) in node)):
+            node = node[part] if part in node else node[int(part)]
+        elif isinstance(node, list) and part.isdigit() and int(part) < len(node):
+            node = node[int(part)]
+        else:
+            return False
+    return True
+
+
+def _model_at(location: list[str]) -> type[BaseModel] | None:
+    """Return the section class that a field path leads to."""
+    model: type[BaseModel] | None = Config
+    for part in location:
+        if part.isdigit():
+            continue
+        field = model.model_fields.get(part) if model is not None else None
+        model = _inner(field.annotation) if field is not None else None
+    return model
+
+
+def _inner(annotation: Any) -> type[BaseModel] | None:
+    """Return the section class in a field's type, if there is one."""
+    for kind in (annotation, *getattr(annotation, "__args__", ())):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return kind
+    return None
+
+
+def _names_at(location: list[str]) -> list[str]:
+    model = _model_at(location)
+    return list(model.model_fields) if model else []
+
+
+def _described(location: list[str]) -> str:
+    model = _model_at(location[:-1]) if location else None
+    field = model.model_fields.get(location[-1]) if model else None
+    return f"it is the {field.description}" if field is not None and field.description else ""
+
+
+def json_schema() -> dict:
+    """Return the JSON schema of the config, for editors; any section may also be a path."""
+    schema = Config.model_json_schema()
+    for name in SECTIONS:
+        schema["properties"][name] = {"anyOf": [schema["properties"][name], {"type": "string", "description": "path to a YAML file"}]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "EvoAudit config",
+        **{k: v for k, v in schema.items() if k != "title"},
+    }
+
+
+def option_table() -> str:
+    """Render every option for people: field, type, default, meaning."""
+    rows = ["| field | type | default | meaning |", "| --- | --- | --- | --- |"]
+
+    def walk(model: type[BaseModel], prefix: str) -> None:
+        properties = model.model_json_schema()["properties"]
+        for name, field in model.model_fields.items():
+            inner = _inner(field.annotation)
+            path = f"{prefix}{name}"
+            if inner is not None and inner is not PerAgent:
+                walk(inner, f"{path}[]." if str(field.annotation).startswith("tuple") else f"{path}.")
+                continue
+            default = "needed" if field.is_required() else f"`{_plain(field.default)}`"
+            rows.append(f"| `{path}` | {_kind(properties[name])} | {default} | {field.description or ''} |")
+
+    walk(Config, "")
+    return "\n".join(rows) + "\n"
+
+
+def _kind(schema: dict) -> str:
+    """Say a JSON schema's type in words."""
+    if "anyOf" in schema:
+        return " or ".join(_kind(option) for option in schema["anyOf"])
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "$ref" in schema:
+        return "`{per_agent: n}`" if schema["$ref"].endswith("PerAgent") else "mapping"
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema['items'])}"
+    if schema.get("type") == "object":
+        return f"mapping to {_kind(schema['additionalProperties'])}"
+    return schema.get("type", "any")
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(str, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {v}" for k, v in value.items()) + "}"
+    return str(value)

@@ -1,0 +1,125 @@
+"""Which figure is drawn from which tables."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from evoaudit.figures import charts
+from evoaudit.figures.pipeline import pipeline
+from evoaudit.figures.style import empty, note, style, write
+from evoaudit.tables import files
+
+
+@dataclass(frozen=True)
+class Data:
+    """The computed tables, read as they are needed."""
+
+    folder: Path
+    index: dict[str, dict]
+
+    def rows(self, name: str) -> list[dict]:
+        return files.rows(self.folder, name)
+
+    def reason(self, name: str) -> str:
+        return self.index[name]["empty"] or "The table has no rows that can be drawn."
+
+
+def _pipeline(data: Data) -> Figure:
+    split = [row for row in data.rows("split") if row["part"] in ("T1", "T2", "T3")]
+    ingest = data.rows("ingest")
+    verdicts = [row for row in data.rows("audit_verdicts") if not row["benchmark"].startswith("All") and row["released"] == "fail"]
+    reviewed = [row["n"] for row in data.rows("agreement") if row["kind"] == "all" and row["stage"].startswith("1")]
+    return pipeline(
+        {
+            "trajectories": sum(row["kept"] for row in ingest if row["stage"] == "normalise" and row["unit"] == "trajectory"),
+            "items": sum(row["count"] for row in split),
+            "answers": sum(row["requests"] for row in data.rows("cost") if row["stage"] == "infer"),
+            "audited": sum(row["n"] for row in verdicts),
+            "reviewed": max(reviewed, default=0),
+        }
+    )
+
+
+def _trend(data: Data) -> Figure | None:
+    sized = {row["model"]: row for row in data.rows("evogui_main") if row["parameters_b"]}
+    rows = [
+        {**row, "parameters_b": sized[row["model"]]["parameters_b"], "family": sized[row["model"]]["family"]}
+        for row in data.rows("evogui_intervals")
+        if row["model"] in sized and row["evogain"] is not None
+    ]
+    return charts.parameter_trend(rows) if rows else None
+
+
+def _controls(data: Data) -> Figure | None:
+    rows = data.rows("shortcut_controls")
+    return charts.controls(rows, {row["metric"]: row["exact"] for row in data.rows("baselines")}) if rows else None
+
+
+def _frontier(data: Data) -> Figure | None:
+    rows = [row for row in data.rows("cost") if row["usd_per_attempt"] and row["success"] is not None]
+    return charts.cost_frontier(rows) if rows else None
+
+
+def _forest(data: Data) -> Figure | None:
+    rows = [row for row in data.rows("evogui_intervals") if row["evogain"] is not None]
+    return charts.evogain_forest(rows) if rows else None
+
+
+def _verdicts(data: Data) -> Figure | None:
+    rows = [row for row in data.rows("audit_verdicts") if row["released"] == "fail"]
+    return charts.verdicts_by_benchmark(rows) if rows else None
+
+
+def _plain(table: str, chart: Callable[[list[dict]], Figure]) -> Callable[[Data], Figure | None]:
+    return lambda data: chart(rows) if (rows := data.rows(table)) else None
+
+
+#: Figure → (its title where it is empty, the table it stands on, how it is drawn; None means there is nothing to draw).
+FIGURES: dict[str, tuple[str, str, Callable[[Data], Figure | None]]] = {
+    "pipeline": ("Pipeline", "", _pipeline),
+    "parameter_trend": ("EvoGain over model size", "evogui_intervals", _trend),
+    "evogain_forest": ("EvoGain with intervals", "evogui_intervals", _forest),
+    "t3_slices": ("T3 by distractor", "t3_slices", _plain("t3_slices", charts.t3_slices)),
+    "controls": ("Controls without vision", "shortcut_controls", _controls),
+    "calibration": ("Confidence against accuracy", "reliability", _plain("reliability", charts.calibration)),
+    "verdicts_by_benchmark": ("Audited verdicts by benchmark", "audit_verdicts", _verdicts),
+    "diagnoses": ("Diagnoses of genuine failures", "audit_diagnoses", _plain("audit_diagnoses", charts.diagnoses)),
+    "agreement": ("Agreement of raters", "agreement", _plain("agreement", charts.agreement)),
+    "noop_probe": ("No-op probe", "noop_probe", _plain("noop_probe", charts.noop_probe)),
+    "rank_shift": ("Scores corrected for evaluator error", "corrected_scores", _plain("corrected_scores", charts.rank_shift)),
+    "cost_frontier": ("Cost and success", "cost", _frontier),
+    "success_deadline": ("Success by deadline", "deadline_curve", _plain("deadline_curve", charts.success_deadline)),
+}
+
+#: What is missing where the table has rows but none of them can be drawn.
+_LACKS = {
+    "parameter_trend": "No scored model has `parameters_b` in the config.",
+    "cost_frontier": "No request has a price, so there is no cost to draw.",
+}
+
+
+def draw(data: Data, name: str) -> Figure:
+    """Return one figure; where there is nothing to draw, one that says why."""
+    title, table, chart = FIGURES[name]
+    figure = chart(data)
+    if figure is None:
+        return empty(title, data.reason(table) if data.index[table]["n"] == 0 or name not in _LACKS else _LACKS[name])
+    if table:
+        note(figure, data.index[table]["simulated"])
+    return figure
+
+
+def load(source: Path) -> Data:
+    """Return the tables of a stats folder."""
+    return Data(source, {meta["name"]: meta for meta in files.read_index(source)})
+
+
+def draw_all(source: Path, folder: Path) -> int:
+    """Draw every figure from a stats folder; return how many."""
+    data = load(source)
+    with style():
+        for name in FIGURES:
+            write(draw(data, name), folder, name)
+    return len(FIGURES)

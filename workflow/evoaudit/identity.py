@@ -1,0 +1,42 @@
+"""Keys: a stage's output folder is named by everything that decides what is in it.
+
+``key = hash(stage, stage format version, seed, the settings the stage reads with defaults filled in, upstream keys)``.
+Code is not in the key, so a refactoring never re-buys an answer; a change of meaning bumps the stage's version below.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+#: Stage → version of what its output means. Bump it when the same settings come to mean something else.
+FORMAT = {
+    "simulate": 1,
+    "normalise": 1,
+    "mine": 1,
+    "images": 1,
+    "infer": 1,
+    "score": 1,
+    "sample": 1,
+    "signals": 1,
+    "judge": 1,
+    "select": 1,
+    "combine": 1,
+    "stats": 1,
+    "tables": 1,
+    "figures": 1,
+    "report": 1,
+    "export": 1,
+}
+
+
+def canonical(value: Any) -> str:
+    """Return the one JSON text of a value: sorted keys, no spaces, NaN refused."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def make_key(stage: str, settings: Mapping[str, Any], seed: int | None, upstream: Mapping[str, Any]) -> str:
+    """Return a stage's key: ten hex digits, and the seed in plain sight where the stage draws."""
+    text = canonical({"stage": stage, "format": FORMAT[stage], "seed": seed, "settings": settings, "upstream": upstream})
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    return digest if seed is None else f"{digest}-s{seed}"

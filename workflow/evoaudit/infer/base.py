@@ -1,0 +1,185 @@
+"""What is asked and what comes back, in terms that name no provider."""
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO
+from typing import Any, Protocol
+
+from evoaudit import store
+from evoaudit.prompts import Image, Message, Text
+
+#: Version of the request as keyed and sent; a change of meaning bumps it, and nothing asked before is reused.
+FORMAT = 1
+
+OK = "ok"
+#: Outcomes another try may mend.
+PASSING = frozenset({"rate_limited", "server", "timeout"})
+STATUSES = frozenset(
+    {
+        OK,
+        "refused",
+        "content_filter",
+        "truncated",
+        "context_overflow",
+        "auth",
+        "rate_limited",
+        "server",
+        "timeout",
+        "empty",
+        "http_error",
+        "picture_missing",
+    }
+)
+
+#: Pictures kept encoded in memory at a time.
+_KEPT = 128
+
+
+class Pictures(Protocol):
+    """The prepared pictures of one maximum side."""
+
+    def get(self, image_id: str) -> bytes: ...
+
+    def size(self, image_id: str) -> tuple[int, int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One instance asked once."""
+
+    task: str
+    instance_id: str
+    run: int
+    messages: tuple[Message, ...]
+
+    def images(self) -> list[Image]:
+        return [part for message in self.messages for part in message.parts if isinstance(part, Image)]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How one request ended. ``retry_after`` is what the service asked for, seconds."""
+
+    status: str
+    raw: str | None = None
+    finish_reason: str | None = None
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    error: str | None = None
+    served: str | None = None
+    latency_s: float | None = None
+    retry_after: float | None = None
+
+
+class Halt(Exception):
+    """A fault every further request would meet too: a refused key, no credit, an unknown model."""
+
+    def __init__(self, what: str, mend: str) -> None:
+        super().__init__(what)
+        self.what, self.mend = what, mend
+
+
+class Provider(Protocol):
+    """A way to ask one model. ``ask`` makes one attempt and raises nothing but `Halt`."""
+
+    async def ask(self, request: Request) -> Outcome: ...
+
+    async def close(self) -> None: ...
+
+
+class Attachments:
+    """Pictures as they are sent: encoded once, hashed once, black where the condition asks for it."""
+
+    def __init__(self, pictures: Pictures | None) -> None:
+        self._pictures = pictures
+        self._hashes: dict[Image, str] = {}
+        self._sizes: dict[str, tuple[int, int]] = {}
+        self.url = lru_cache(maxsize=_KEPT)(self._url)
+
+    def survey(self, images: Iterable[Image]) -> None:
+        """Hash and measure pictures beforehand, in the order they are stored in, so that each is read once."""
+        for image in sorted(set(images), key=lambda image: (image.image_id, image.black)):
+            if missing_picture(image, self):
+                continue
+            self.sha256(image)
+
+    def data(self, image: Image) -> bytes:
+        """Return the encoded bytes; KeyError if the picture was not prepared."""
+        if image.black:
+            return black(*self.size(image))
+        if self._pictures is None:
+            raise KeyError(image.image_id)
+        return self._pictures.get(image.image_id)
+
+    def size(self, image: Image) -> tuple[int, int]:
+        """Return width and height in pixels; KeyError if the picture was not prepared."""
+        if self._pictures is None:
+            raise KeyError(image.image_id)
+        if image.image_id not in self._sizes:
+            self._sizes[image.image_id] = self._pictures.size(image.image_id)
+        return self._sizes[image.image_id]
+
+    def sha256(self, image: Image) -> str:
+        """Return the hash of the bytes that are sent."""
+        if image not in self._hashes:
+            self._hashes[image] = hashlib.sha256(self.data(image)).hexdigest()
+        return self._hashes[image]
+
+    def _url(self, image: Image) -> str:
+        data = self.data(image)
+        return f"data:{media_type(data)};base64,{base64.b64encode(data).decode('ascii')}"
+
+
+@lru_cache(maxsize=32)
+def black(width: int, height: int) -> bytes:
+    """Return a black PNG of that size."""
+    from PIL import Image as Pixels
+
+    out = BytesIO()
+    Pixels.new("L", (width, height)).save(out, "PNG")
+    return out.getvalue()
+
+
+def media_type(data: bytes) -> str:
+    """Tell a picture's media type by its first bytes."""
+    if data.startswith(b"\xff\xd8"):
+        return "image/jpeg"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return "image/png"
+
+
+def request_key(settings: dict[str, Any], request: Request, attachments: Attachments) -> str:
+    """Return the sha256 of everything that is sent, pictures included, and of the replicate number."""
+    messages = [[message.role, [_part(part, attachments) for part in message.parts]] for message in request.messages]
+    sent = {name: settings.get(name) for name in ("provider", "model", "base_url", "temperature", "max_output_tokens")}
+    text = store.canonical({"format": FORMAT, "run": request.run, "messages": messages, **sent})
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _part(part: Text | Image, attachments: Attachments) -> list[str]:
+    return ["text", part.text] if isinstance(part, Text) else ["image", attachments.sha256(part)]
+
+
+def missing_picture(image: Image, attachments: Attachments) -> bool:
+    """Tell whether a picture was not prepared."""
+    try:
+        attachments.size(image)
+    except KeyError:
+        return True
+    return False
+
+
+def missing(request: Request, attachments: Attachments) -> str | None:
+    """Return the id of the first picture of a request that was not prepared, or None."""
+    return next((image.image_id for image in request.images() if missing_picture(image, attachments)), None)
+
+
+def count(outcomes: Iterable[str]) -> str:
+    """Tell statuses and how often each occurs, in words."""
+    seen = list(outcomes)
+    return ", ".join(f"{status} {seen.count(status)}" for status in sorted(set(seen)))

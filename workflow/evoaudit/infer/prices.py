@@ -1,0 +1,54 @@
+"""What tokens cost: a dated file of US dollars per million tokens."""
+
+import datetime
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evoaudit.errors import InputError
+
+
+class Price(BaseModel):
+    """One model's prices, USD per million tokens, as read on a day from a source."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    #: Input tokens the service had in its cache; without it they cost as much as the others.
+    cached_input: float | None = Field(None, ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+    date: datetime.date
+    source: str
+
+    def usd(self, record: Mapping[str, Any]) -> float | None:
+        """Return what one answer cost; None if its tokens are unknown."""
+        given, written = record.get("input_tokens"), record.get("output_tokens")
+        if given is None or written is None:
+            return None
+        cached = min(record.get("cached_tokens") or 0, given)
+        cheap = self.input if self.cached_input is None else self.cached_input
+        return ((given - cached) * self.input + cached * cheap + written * self.output) / 1e6
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    models: dict[str, Price]
+
+
+def load(path: Path) -> dict[str, Price]:
+    """Read a price file: model id → price. A model it does not list has no known price."""
+    try:
+        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(path, "file not found", "give the price file, for instance config/prices.yaml") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(path, f"is not YAML: {str(error).splitlines()[0]}", "start from config/prices.yaml") from None
+    try:
+        return _File.model_validate(data).models
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{path}: {'.'.join(map(str, first['loc']))}", first["msg"], "start from config/prices.yaml") from None

@@ -1,0 +1,247 @@
+"""Pictures: judging encoded bytes, decoding them once, and measuring what changed between two screens."""
+
+import hashlib
+import io
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import imagehash
+import numpy as np
+from PIL import Image
+
+from evoaudit.errors import InputError
+from evoaudit.sources import reader
+from evoaudit.sources.jsonio import LFS_MAGIC, confined
+
+Status = Literal["ok", "missing", "lfs_pointer", "truncated", "too_large", "not_an_image"]
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
+#: A picture with this many pixels on a side, or more than this many in all, is not decoded.
+SIDE_LIMIT = 30_000
+PIXEL_LIMIT = 200_000_000
+#: Encoded bytes read at most.
+BYTES_LIMIT = 256 * 2**20
+
+#: Images whose description is remembered at most.
+MEMORY_LIMIT = 20_000
+
+#: A pixel counts as changed if its largest channel difference exceeds this (of 255); a hover highlight of 20 levels does not.
+CHANGE_THRESHOLD = 24
+#: Side of a tile, pixels.
+TILE = 16
+
+# The size is checked against our own limits before anything is decoded, so Pillow's warning about large pictures is
+# switched off rather than left to fire in the middle of a run; full-page screenshots exceed its default honestly.
+Image.MAX_IMAGE_PIXELS = None
+# Odd metadata in somebody's picture (EXIF, multi-picture headers) says nothing about its pixels.
+warnings.filterwarnings("ignore", module=r"PIL\.")
+
+_MEND = "restore it, or delete the normalised folder and run again"
+_MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"RIFF")
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """What is known about one picture; everything but ``status`` may be None where there are no pixels."""
+
+    status: Status
+    image_id: str | None = None
+    file_sha256: str | None = None
+    width: int | None = None
+    height: int | None = None
+    format: str | None = None
+    phash: str | None = None
+    #: Share of the commonest colour, 0…1.
+    blank: float | None = None
+    #: (height, width, 3) uint8, read-only.
+    pixels: np.ndarray | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Difference of two pictures of one size."""
+
+    changed_pixels: int
+    #: (tiles_y, tiles_x) bool.
+    tiles: np.ndarray
+
+    @property
+    def bitmap(self) -> bytes:
+        """Row-major bits of the changed tiles, most significant first."""
+        return np.packbits(self.tiles).tobytes()
+
+
+def inspect(data: bytes | Path | None, memory: dict[str, tuple[str, float]] | None = None) -> Inspected:
+    """Decode a picture and describe it; whatever is wrong with it becomes a status, never an exception or a warning.
+
+    ``memory`` holds phash and blankness of images met before, so that equal screens are described once.
+    Animations give their first frame, transparency is laid on white, EXIF rotation is ignored (screens have none).
+    """
+    if isinstance(data, Path):
+        try:
+            if not data.is_file():
+                return Inspected("missing", detail="file not found")
+            with open(data, "rb") as handle:
+                data = handle.read(BYTES_LIMIT + 1)
+        except (OSError, ValueError) as error:
+            return Inspected("missing", detail=getattr(error, "strerror", None) or "cannot be opened")
+    if data is None:
+        return Inspected("missing")
+    digest = hashlib.sha256(data).hexdigest()
+    if len(data) > BYTES_LIMIT:
+        return Inspected("too_large", file_sha256=None, detail=f"more than {BYTES_LIMIT:,} bytes")
+    if data.startswith(LFS_MAGIC):
+        return Inspected("lfs_pointer", file_sha256=digest, detail="a Git LFS pointer, not the picture")
+    if not data:
+        return Inspected("truncated", file_sha256=digest, detail="empty file")
+    size: tuple[int, int] | None = None
+    name: str | None = None
+    try:
+        size = _webp_size(data)  # Pillow sets aside memory for a whole WEBP canvas on opening it
+        if size is not None and (fault := _oversize(size)):
+            return Inspected("too_large", None, digest, *size, "webp", detail=fault)
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            size, name = image.size, "jpeg" if image.format == "MPO" else (image.format or "").lower()
+            if fault := _oversize(size):
+                return Inspected("too_large", None, digest, *size, name, detail=fault)
+            rgb = _flat(image)
+        pixels = np.asarray(rgb)
+    except Exception as error:  # decoders fed arbitrary bytes raise arbitrary errors
+        known = size is not None or data.startswith(_MAGIC)
+        detail = "the picture breaks off or is damaged" if known else "not a picture in a known format"
+        return Inspected("truncated" if known else "not_an_image", None, digest, *(size or (None, None)), name,
+                         detail=f"{detail} ({type(error).__name__})")
+    height, width = pixels.shape[:2]
+    mark = hashlib.sha256(f"{width}x{height}:".encode())
+    mark.update(pixels)
+    image_id = mark.hexdigest()
+    described = None if memory is None else memory.get(image_id)
+    if described is None:
+        described = _phash(rgb), _blank(pixels)
+        if memory is not None:
+            if len(memory) >= MEMORY_LIMIT:
+                memory.clear()
+            memory[image_id] = described
+    return Inspected("ok", image_id, digest, width, height, name, *described, pixels)
+
+
+def encoded_bytes(root: Path, file: str, member: str | None = None, kind: str | None = None) -> bytes:
+    """Return the encoded bytes of a picture as the `images` table names it.
+
+    ``member`` is null for plain files; otherwise the reader of ``kind`` knows what it means (for Parquet shards, the
+    0-based row, whose ``screenshot`` column is read; that is also the default for ``.parquet`` files).
+    """
+    path = confined(root, file)
+    try:
+        if path is None:
+            raise FileNotFoundError
+        data = path.read_bytes() if member is None else reader(kind or "mind2web").load(Path(root), file, member)
+        if not data:
+            raise FileNotFoundError
+        return data
+    except Exception:  # a reader's own library may raise anything over a file that has changed
+        where = f"{Path(root, file)}" + (f" row {member}" if member is not None else "")
+        raise InputError(where, "picture is gone since the source was read", _MEND) from None
+
+
+def decode(data: bytes, where: object) -> Image.Image:
+    """Decode to opaque RGB a picture that was whole when its source was read; raises `InputError` if it no longer is.
+
+    Unlike `inspect` it measures nothing, which makes it the one to use for pictures already in the `images` table.
+    """
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            if not _oversize(image.size):
+                return _flat(image)
+    except Exception:  # decoders fed arbitrary bytes raise arbitrary errors
+        pass
+    raise InputError(where, "picture has changed since the source was read", _MEND)
+
+
+def open_picture(root: Path, file: str, member: str | None = None, kind: str | None = None) -> np.ndarray:
+    """Return a picture's pixels, (height, width, 3) uint8; raises `InputError` if it can no longer be read."""
+    found = inspect(encoded_bytes(root, file, member, kind))
+    if found.pixels is None:
+        raise InputError(Path(root, file), f"picture has changed since the source was read ({found.status})", _MEND)
+    return found.pixels
+
+
+def tile_changes(a: np.ndarray, b: np.ndarray) -> Change:
+    """Return what differs between two pictures of one size, pixel by pixel and by 16-pixel tile.
+
+    Source of threshold and tile: measurements on paired screens, where they miss hover highlights and keep a typed character.
+    """
+    height, width = a.shape[:2]
+    tiles = np.zeros((-(-height // TILE), -(-width // TILE)), bool)
+    total = 0
+    for row, top in enumerate(range(0, height, TILE)):
+        x, y = a[top : top + TILE], b[top : top + TILE]
+        if np.array_equal(x, y):  # most of two consecutive screens is equal, and a strip is compared at memory speed
+            continue
+        over = (np.maximum(x, y) - np.minimum(x, y)) > CHANGE_THRESHOLD
+        changed = over[..., 0] | over[..., 1] | over[..., 2]
+        columns = np.count_nonzero(changed, axis=0)
+        total += int(columns.sum())
+        tiles[row] = np.add.reduceat(columns, np.arange(0, width, TILE)) > 0
+    return Change(total, tiles)
+
+
+def unpack(bitmap: bytes, tiles_x: int, tiles_y: int) -> np.ndarray:
+    """Return the (tiles_y, tiles_x) bool array of a `changes.tiles` bitmap."""
+    return np.unpackbits(np.frombuffer(bitmap, np.uint8), count=tiles_x * tiles_y).astype(bool).reshape(tiles_y, tiles_x)
+
+
+def _oversize(size: tuple[int, int]) -> str | None:
+    width, height = size
+    if max(size) >= SIDE_LIMIT or width * height > PIXEL_LIMIT:
+        return f"{width} × {height} pixels"
+    return None
+
+
+def _flat(image: Image.Image) -> Image.Image:
+    """Decode to opaque RGB."""
+    if image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+    if image.mode in {"RGBA", "LA", "PA", "La", "RGBa"} or "transparency" in image.info:
+        layered = image.convert("RGBA")
+        if layered.getextrema()[3][0] < 255:
+            white = Image.new("RGBA", layered.size, "white")
+            white.alpha_composite(layered)
+            return white.convert("RGB")
+        return layered.convert("RGB")
+    image.load()
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _phash(image: Image.Image) -> str:
+    """Return the 64-bit perceptual hash; large pictures are first averaged down to 256 pixels or a little more, which is faster."""
+    grey = image.convert("L")
+    factors = [max(1, side // 256) for side in grey.size]
+    return str(imagehash.phash(grey.reduce(tuple(factors)) if max(factors) > 1 else grey))
+
+
+def _blank(pixels: np.ndarray) -> float:
+    """Return the share of the commonest colour, found on a grid of sample points and counted over all pixels."""
+    step = max(1, int((pixels.shape[0] * pixels.shape[1] / 4096) ** 0.5))
+    sample = pixels[step // 2 :: step, step // 2 :: step].reshape(-1, 3).astype(np.uint32)
+    colours, counts = np.unique((sample[:, 0] << 16) | (sample[:, 1] << 8) | sample[:, 2], return_counts=True)
+    colour = int(colours[counts.argmax()])
+    same = pixels[..., 0] == colour >> 16
+    same &= pixels[..., 1] == (colour >> 8) & 255
+    same &= pixels[..., 2] == colour & 255
+    return round(float(np.count_nonzero(same)) / same.size, 6)
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    """Read the canvas size from a WEBP header; None for other formats (RFC 9649, sections 2.5–2.7)."""
+    if data[:4] != b"RIFF" or data[8:12] != b"WEBP" or len(data) < 30:
+        return None
+    if data[12:16] == b"VP8X":
+        return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
+    if data[12:16] == b"VP8L":
+        bits = int.from_bytes(data[21:25], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    return int.from_bytes(data[26:28], "little") & 0x3FFF, int.from_bytes(data[28:30], "little") & 0x3FFF

@@ -1,0 +1,412 @@
+"""The plan of a run: which job of which stage, with which settings, from which upstream jobs.
+
+Everything is known before anything runs, so the graph of jobs is static.
+"""
+
+import ast
+import json
+import os
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from evoaudit.config import SIMULATED_FORMATS, Config, Judge, Model, Source
+from evoaudit.errors import InputError
+from evoaudit.fingerprint import fingerprint
+from evoaudit.identity import make_key
+from evoaudit.resources import CODEBOOK, PROMPTS
+
+PACKAGE = Path(__file__).parent
+RESULTS = Path("results")
+#: The codebook judges, label files and combination share.
+CODEBOOK_FILE = CODEBOOK / "v1.yaml"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job: its keyed settings, its upstream jobs, and what it needs that is not in the key."""
+
+    stage: str
+    label: str
+    settings: dict[str, Any]
+    seed: int | None = None
+    upstream: dict[str, tuple["Job", ...]] = field(default_factory=dict)
+    #: Settings that do not change what the output means (concurrency, deadlines), passed along but not in the key.
+    transport: dict[str, Any] = field(default_factory=dict)
+    #: Files and folders outside the workflow that the job reads; their contents are in the key, their places are not.
+    places: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        return _key_of(self)
+
+    @property
+    def upstream_keys(self) -> dict[str, list[str]]:
+        return {stage: sorted(job.key for job in jobs) for stage, jobs in self.upstream.items() if jobs}
+
+    @property
+    def all_settings(self) -> dict[str, Any]:
+        return {**self.settings, **self.transport}
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+@cache
+def _key_of(job: Job) -> str:
+    return make_key(job.stage, job.settings, job.seed, job.upstream_keys)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All jobs of a config."""
+
+    config: Config
+    jobs: tuple[Job, ...]
+
+    def of(self, stage: str) -> tuple[Job, ...]:
+        """Return the jobs of one stage."""
+        return tuple(job for job in self.jobs if job.stage == stage)
+
+    def job(self, stage: str, key: str) -> Job:
+        """Return the job of a stage with that key; KeyError if the plan has none."""
+        for job in self.jobs:
+            if job.stage == stage and job.key == key:
+                return job
+        raise KeyError(f"{stage}/{key} is not in this plan")
+
+    def roots(self) -> dict[str, str]:
+        """Return source name → folder of its own files."""
+        return {job.settings["source"]: job.places["root"] for job in self.of("normalise")}
+
+
+def build(config: Config, results: Path = RESULTS, must_exist: bool = True) -> Plan:
+    """Lay out every job of a config.
+
+    ``must_exist`` refuses paths that are not there; without it their contents count as absent.
+    """
+    maker = _Maker(config, Path(results), must_exist)
+    return Plan(config, tuple(maker.run()))
+
+
+class _Maker:
+    def __init__(self, config: Config, results: Path, must_exist: bool) -> None:
+        self.config, self.results, self.must_exist = config, results, must_exist
+        self.jobs: list[Job] = []
+
+    def add(self, *args: Any, **kwargs: Any) -> Job:
+        job = Job(*args, **kwargs)
+        self.jobs.append(job)
+        return job
+
+    def digest(self, path: Path, field: str, folder: bool = False) -> str:
+        """Return the digest of a user's file or folder."""
+        if self.must_exist:
+            if not path.exists():
+                raise InputError(
+                    f"{field}: {path}",
+                    "no such folder" if folder else "no such file",
+                    "give the right path, relative to the working directory" + (" or to `root`" if folder else ""),
+                )
+            if folder and not path.is_dir():
+                raise InputError(f"{field}: {path}", "is a file; a folder is needed", "give the folder that holds it")
+            if not folder and not path.is_file():
+                raise InputError(f"{field}: {path}", "is not a file")
+        return fingerprint(path, self.results / ".fingerprints") or "absent"
+
+    def run(self) -> list[Job]:
+        config = self.config
+        normalised = tuple(job for source in config.sources for job in self.source(source))
+        if twice := {
+            job.settings["source"] for job in normalised if sum(j.settings["source"] == job.settings["source"] for j in normalised) > 1
+        }:
+            raise InputError("sources", f"the name '{sorted(twice)[0]}' is used twice", "rename one")
+        mined = scored = None
+        infers: tuple[Job, ...] = ()
+        pictures: dict[int, Job] = {}
+        if normalised:
+            mined = self.mine(normalised)
+            for side in sorted(
+                {side for model in config.models for side in model.max_image_side or config.inference.max_image_side} or {512}
+            ):
+                pictures[side] = self.add(
+                    "images", f"side-{side}", {"max_image_side": side}, upstream={"mine": (mined,), "normalise": normalised}
+                )
+            infers = tuple(job for model in config.models for job in self.infer(model, mined, pictures))
+            if infers:
+                scored = self.add("score", "all", {}, upstream={"mine": (mined,), "infer": infers})
+        audit = self.audit(normalised)
+        stats = self.add(
+            "stats",
+            "all",
+            {
+                "bootstrap": config.stats.bootstrap,
+                "confidence": config.stats.confidence,
+                "baseline": config.stats.baseline,
+                "models": [
+                    {
+                        "name": m.name,
+                        "group": m.group,
+                        "provider": m.provider,
+                        "family": m.family,
+                        "parameters_b": m.parameters_b,
+                        "osworld": m.osworld,
+                    }
+                    for m in config.models
+                ],
+                "judges": [{"name": j.name, "role": j.role} for j in config.judges],
+            },
+            config.run.seed,
+            {"normalise": normalised, "mine": _some(mined), "score": _some(scored), "infer": infers, **audit},
+        )
+        tables = self.add("tables", "all", {}, upstream={"stats": (stats,)})
+        figures = self.add("figures", "all", {}, upstream={"stats": (stats,)})
+        self.add(
+            "report",
+            "all",
+            {"name": config.run.name, "title": config.report.title, "max_items": config.report.max_items},
+            config.run.seed,
+            {
+                "stats": (stats,),
+                "tables": (tables,),
+                "figures": (figures,),
+                "normalise": normalised,
+                "mine": _some(mined),
+                "images": tuple(pictures.values())[:1],
+                "score": _some(scored),
+                "infer": infers,
+                **audit,
+            },
+        )
+        self.add(
+            "export",
+            "all",
+            {"probes": config.export.probes, "labels": config.export.labels},
+            upstream={"mine": _some(mined), "combine": audit.get("combine", ()), "stats": (stats,)},
+        )
+        return self.jobs
+
+    def source(self, source: Source) -> list[Job]:
+        if source.kind == "simulated":
+            formats = [name for name in SIMULATED_FORMATS if name in (source.formats or SIMULATED_FORMATS)]
+            corpus = self.add("simulate", source.name, {"trajectories": source.trajectories, "formats": formats}, self.config.run.seed)
+            folder = self.results / "simulate" / corpus.key
+            return [
+                self.add(
+                    "normalise",
+                    f"{source.name}-{name}",
+                    {"source": f"{source.name}-{name}", "kind": name, "simulated": True, "options": {}},
+                    upstream={"simulate": (corpus,)},
+                    places={"root": str(folder / name), "truth": str(folder / "truth.jsonl"), "tasks": str(folder / f"{name}-tasks.jsonl")},
+                )
+                for name in formats
+            ]
+        root = Path(self.config.root) / source.path
+        options = {
+            name: value
+            for name in ("split", "benchmark", "domain", "experiment", "license", "revision")
+            if (value := getattr(source, name)) is not None
+        }
+        settings = {
+            "source": source.name,
+            "kind": source.kind,
+            "simulated": False,
+            "options": options,
+            "contents": self.digest(root, f"source '{source.name}'", folder=True),
+        }
+        places = {"root": str(root)}
+        if source.tasks:
+            settings["tasks"] = self.digest(Path(source.tasks), f"source '{source.name}'.tasks")
+            places["tasks"] = source.tasks
+        return [self.add("normalise", source.name, settings, places=places)]
+
+    def mine(self, normalised: tuple[Job, ...]) -> Job:
+        probes = self.config.probes
+        settings = probes.model_dump(mode="json")
+        places = {}
+        if probes.t3.reviewed:
+            places["reviewed"] = probes.t3.reviewed
+            settings["t3"]["reviewed"] = self.digest(Path(probes.t3.reviewed), "probes.t3.reviewed")
+        return self.add("mine", "all", settings, self.config.run.seed, {"normalise": normalised}, places=places)
+
+    def infer(self, model: Model, mined: Job, pictures: dict[int, Job]) -> list[Job]:
+        defaults = self.config.inference
+        prompts = _prompt_folder(defaults.prompts)
+        random = model.provider == "builtin" and (model.model or model.name) == "random"
+        jobs = []
+        for condition in model.conditions or defaults.conditions:
+            for side in model.max_image_side or defaults.max_image_side:
+                settings = {
+                    "name": model.name,
+                    "provider": model.provider,
+                    "model": model.model or model.name,
+                    "base_url": model.base_url,
+                    "condition": condition,
+                    "max_image_side": side,
+                    "goal": defaults.goal,
+                    "temperature": defaults.temperature if model.temperature is None else model.temperature,
+                    "max_output_tokens": model.max_output_tokens or defaults.max_output_tokens,
+                    "runs": defaults.random_runs if random else 1,
+                    "prompts": self.digest(prompts, "inference.prompts", folder=True),
+                }
+                transport = {
+                    "api_key_env": model.api_key_env,
+                    "concurrency": model.concurrency or defaults.concurrency,
+                    "timeout_s": defaults.timeout_s,
+                    "retries": defaults.retries,
+                    "budget_usd": defaults.budget_usd,
+                }
+                jobs.append(
+                    self.add(
+                        "infer",
+                        f"{model.name}/{condition}/{side}",
+                        settings,
+                        self.config.run.seed if random else None,
+                        {"mine": (mined,), "images": (pictures[side],)},
+                        transport,
+                        {"prompts": str(prompts)},
+                    )
+                )
+        return jobs
+
+    def audit(self, normalised: tuple[Job, ...]) -> dict[str, tuple[Job, ...]]:
+        """Lay out the audit; without judges, labels or a frame only the free signals are computed."""
+        config, audit = self.config, self.config.audit
+        stages: dict[str, tuple[Job, ...]] = {}
+        if normalised:
+            stages["signals"] = (self.add("signals", "all", {"runs": list(config.stats.signals.runs)}, upstream={"normalise": normalised}),)
+        if not (config.judges or audit.labels) or not (normalised or audit.frame):
+            return stages
+        seed = config.run.seed if audit.seed is None else audit.seed
+        settings: dict[str, Any] = {
+            "verdicts": list(audit.verdicts),
+            "calibration": audit.calibration,
+            "quotas": {name: quota if isinstance(quota, int) else quota.model_dump() for name, quota in audit.quotas.items()},
+        }
+        places: dict[str, Any] = {}
+        if audit.frame:
+            settings["frame"] = self.digest(Path(audit.frame), "audit.frame")
+            places["frame"] = audit.frame
+        sample = self.add("sample", "all", settings, seed, {"normalise": () if audit.frame else normalised}, places=places)
+        codebook = fingerprint(CODEBOOK_FILE) or "absent"
+        judges = tuple(job for judge in config.judges for job in self.judge(judge, normalised, sample, stages, seed, codebook))
+        blind = tuple(job for job in judges if job.settings["role"] == "llm" and not job.settings["ablation"])
+        people = tuple(job for job in judges if job.settings["role"] == "human")
+        select = self.add("select", "all", {"agreements": audit.review.agreements}, seed, {"sample": (sample,), "judge": blind})
+        labels = [self.digest(Path(path), "audit.labels") for path in audit.labels]
+        combine = self.add(
+            "combine",
+            "all",
+            {"tie": audit.tie, "groups": list(audit.review.groups), "codebook": codebook, "labels": sorted(labels)},
+            upstream={"sample": (sample,), "judge": blind, "people": people, "select": (select,)},
+            places={"labels": list(audit.labels)},
+        )
+        return {**stages, "sample": (sample,), "judge": judges, "select": (select,), "combine": (combine,)}
+
+    def judge(self, judge: Judge, normalised: tuple[Job, ...], sample: Job, stages: dict, seed: int, codebook: str) -> list[Job]:
+        jobs = []
+        for ablation in (False, True) if judge.ablation else (False,):
+            evidence = ["text"] if ablation else sorted(judge.evidence)
+            simulated = (judge.model or judge.name) == "simulated"
+            settings = {
+                "name": judge.name,
+                "provider": judge.provider,
+                "model": judge.model or judge.name,
+                "role": judge.role,
+                "evidence": evidence,
+                "ablation": ablation,
+                "accuracy": judge.accuracy,
+                "codebook": codebook,
+            }
+            jobs.append(
+                self.add(
+                    "judge",
+                    f"{judge.name}/{'+'.join(evidence)}",
+                    settings,
+                    seed if simulated else None,
+                    {"normalise": normalised, "sample": (sample,), "signals": stages.get("signals", ())},
+                )
+            )
+        return jobs
+
+
+def _some(job: Job | None) -> tuple[Job, ...]:
+    return () if job is None else (job,)
+
+
+def _prompt_folder(name: str) -> Path:
+    """Return the prompt folder a config names; a name never leads out of the prompts folder."""
+    if "/" in name or "\\" in name or name.startswith("."):
+        raise InputError(f"inference.prompts: {name}", "is not the name of a prompt folder", "name a folder under resources/prompts/")
+    own, imported = PROMPTS / name, PROMPTS / "imported" / name
+    return own if own.is_dir() else imported
+
+
+@cache
+def closure(module: str) -> tuple[Path, ...]:
+    """Return the package's own source files that importing ``module`` can reach, found without importing it."""
+    found: dict[str, Path] = {}
+    queue = [module]
+    while queue:
+        name = queue.pop()
+        path = _file_of(name)
+        if name in found or path is None:
+            continue
+        found[name] = path
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                queue += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                queue += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("evoaudit.sources."):
+                queue.append(node.value)
+    return tuple(sorted(set(found.values())))
+
+
+def _file_of(name: str) -> Path | None:
+    parts = name.split(".")
+    if parts[0] != "evoaudit":
+        return None
+    base = PACKAGE.joinpath(*parts[1:])
+    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+
+
+def words(job: Job) -> str:
+    """Say in words what a key stands for."""
+    draws = f", seed {job.seed}" if job.seed is not None else ""
+    return f"{job.stage} of {job.label}{draws}" if job.label != "all" else f"{job.stage}{draws}"
+
+
+def keys_in_words(plan: Plan) -> list[dict[str, Any]]:
+    """Return every key of a plan with its meaning, as ``keys.json`` lists them."""
+    return [
+        {
+            "stage": job.stage,
+            "key": job.key,
+            "label": job.label,
+            "meaning": words(job),
+            "seed": job.seed,
+            "upstream": job.upstream_keys,
+            "settings": job.settings,
+        }
+        for job in plan.jobs
+    ]
+
+
+def write_keys(plan: Plan, results: Path = RESULTS) -> str:
+    """Write the plan's keys in words to ``results/.plans/<run>.json`` if they changed, and return that path.
+
+    A file, because a plan of hundreds of models does not fit on a command line.
+    """
+    path = Path(results) / ".plans" / f"{plan.config.run.name}.json"
+    text = json.dumps(keys_in_words(plan), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = path.with_suffix(f".{os.getpid()}.tmp")
+        scratch.write_text(text, encoding="utf-8")
+        os.replace(scratch, path)
+    return str(path)

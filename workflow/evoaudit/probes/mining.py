@@ -1,0 +1,200 @@
+"""Mining: from the normalised tables to the three probe tables, every candidate accounted for."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from evoaudit.actions import OPS
+from evoaudit.errors import InputError
+from evoaudit.probes import reviewed, t1, t2, t3, transitions
+from evoaudit.probes.corpus import Corpus
+from evoaudit.probes.draw import REALLOCATION, Fault, Item, Slice, fill
+from evoaudit.probes.looks import Looks
+from evoaudit.probes.motion import Motion
+from evoaudit.store import Counts, TableWriter, write_table
+
+UNIT = "candidate"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is mined (the `probes` section of the config); slices of quota 0 are not asked for and do not appear."""
+
+    t1: dict[int, int]
+    t2: dict[str, int]
+    t3: dict[str, int]
+    max_share_per_trajectory: float
+    min_changed_tiles: int
+    near_twin_tiles: int
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Settings":
+        """Check the stage's settings."""
+        lengths = {int(k) if str(k).isdigit() else k: n for k, n in _quota(given, "t1").items()}
+        if wrong := [k for k in lengths if not isinstance(k, int) or not 2 <= k <= 8]:
+            raise InputError("--settings: t1.quota", f"'{wrong[0]}' is no number of screens", "use 3, 4 and 5")
+        actions, tiers = _quota(given, "t2"), _quota(given, "t3")
+        known = {name or op for op, name in OPS.items()}
+        if wrong := [name for name in actions if name not in known]:
+            raise InputError("--settings: t2.quota", f"'{wrong[0]}' is no action", f"use {', '.join(t2.CLASSES)}, or another operation")
+        if wrong := [name for name in tiers if name not in t3.TIERS]:
+            raise InputError("--settings: t3.quota", f"'{wrong[0]}' is no tier", f"use {', '.join(t3.TIERS)}")
+        share = given.get("max_share_per_trajectory", 0.05)
+        if not isinstance(share, int | float) or not 0 < share <= 1:
+            raise InputError("--settings: max_share_per_trajectory", f"{share!r} is no share", "give a number above 0, at most 1")
+        numbers = {name: given.get(name, default) for name, default in (("min_changed_tiles", 1), ("near_twin_tiles", 2))}
+        for name, value in numbers.items():
+            if not isinstance(value, int) or value < 0:
+                raise InputError(f"--settings: {name}", f"{value!r} is no count", "give a whole number, 0 or more")
+        return cls(*({name: n for name, n in quota.items() if n} for quota in (lengths, actions, tiers)), share, **numbers)
+
+
+def _quota(given: Mapping[str, Any], task: str) -> dict[str, int]:
+    section = given.get(task)
+    quota = section.get("quota") if isinstance(section, dict) else None
+    if not isinstance(quota, dict):
+        raise InputError(f"--settings: {task}.quota", "missing or no object", f'give e.g. {{"{task}": {{"quota": {{…}}}}}}')
+    for name, n in quota.items():
+        if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+            raise InputError(f"--settings: {task}.quota.{name}", f"{n!r} is no count", "give a whole number, 0 or more")
+    return dict(quota)
+
+
+@dataclass
+class _Task:
+    """One task while it is mined."""
+
+    name: str
+    stream: str
+    slices: list[Slice]
+    faults: Iterator[Fault]
+    not_adjacent: int
+    rejected: Mapping[str, str] = field(default_factory=dict)
+    reasons: Counter = field(default_factory=Counter)
+    #: What has been asked already, and the ids of every question looked at.
+    twins: set = field(default_factory=set)
+    ids: set[str] = field(default_factory=set)
+
+    def fresh(self, item: Item) -> str | None:
+        """Say why an item is not wanted, if it is not; a question a reviewer turned down is not asked again in other words."""
+        self.ids.add(item.instance_id)
+        if item.twin in self.twins:
+            return "near_duplicate"
+        self.twins.add(item.twin)
+        return "rejected_by_reviewer" if item.instance_id in self.rejected else None
+
+
+def mine(
+    folder: Path,
+    counts: Counts,
+    corpus: Corpus,
+    roots: Mapping[str, Path],
+    settings: Settings,
+    seed: int,
+    decisions: reviewed.Decisions = reviewed.NONE,
+) -> None:
+    """Write t1, t2, t3, drops and `quotas.json` into ``folder``."""
+    looks, motion = Looks(corpus, roots, settings.near_twin_tiles), Motion(corpus)
+    valid = transitions.reasons(corpus, settings.min_changed_tiles)
+    share = settings.max_share_per_trajectory
+    orders, few = t1.slices(corpus, looks, settings.t1, share, seed)
+    actions, turned_down, not_adjacent = t2.slices(corpus, motion, settings.t2, valid, share, seed)
+    successors = t3.Mine(corpus, looks, motion, settings.t3, valid, share, seed)
+    tasks = [
+        _Task("t1", t1.STREAM, orders, few, 0),
+        _Task("t2", t2.STREAM, actions, turned_down, not_adjacent),
+        _Task("t3", t3.STREAM, successors.slices, successors.faults(), successors.not_adjacent, decisions.rejected),
+    ]
+    with TableWriter(folder, "drops") as listed:
+        for task in tasks:
+            _draw(task, corpus, seed, counts, listed)
+    _check_decisions(decisions, tasks[-1].ids, successors)
+    layouts = {"t1": lambda one: t1.rows(one, seed), "t2": lambda one: t2.rows(one, corpus), "t3": lambda one: t3.rows(one, seed)}
+    for task in tasks:
+        write_table(folder, task.name, _rows(task, corpus, layouts[task.name]))
+    _write_quotas(folder, tasks)
+
+
+def _draw(task: _Task, corpus: Corpus, seed: int, counts: Counts, listed: TableWriter) -> None:
+    def drop(fault: Fault) -> None:
+        counts.drop_many(UNIT, fault.reason, 1)
+        listed.add(
+            {
+                "stage": "mine",
+                "source": corpus.source[fault.trajectory],
+                "unit": UNIT,
+                "item": fault.name,
+                "reason": fault.reason,
+                "detail": fault.detail,
+            }
+        )
+
+    if not task.slices:
+        return
+    for fault in task.faults:
+        task.reasons[fault.reason] += 1
+        drop(fault)
+    if task.not_adjacent:
+        task.reasons["not_adjacent"] = task.not_adjacent
+        counts.drop_many(UNIT, "not_adjacent", task.not_adjacent)
+    for one in task.slices:
+        one.open(corpus, seed, task.fresh, drop)
+    fill(task.slices)
+    for one in task.slices:
+        counts.keep(UNIT, len(one.items))
+        for reason, n in one.close().items():
+            counts.drop_many(UNIT, reason, n)
+
+
+def _rows(task: _Task, corpus: Corpus, layout: Any) -> list[dict]:
+    """Lay out a task's rows, sorted by instance."""
+    rows = []
+    for one in task.slices:
+        owner = {item.instance_id: item.trajectory for item in one.items}
+        for row in layout(one):
+            t = owner[row["instance_id"]]
+            carried = {name: corpus.carried[name][t].as_py() for name in ("website", "instruction", "simulated")}
+            rows.append(
+                {
+                    **row,
+                    "trajectory_id": corpus.trajectory[t],
+                    "source": corpus.source[t],
+                    "domain": corpus.site[t] or None,
+                    "website": carried["website"],
+                    "goal": carried["instruction"],
+                    "simulated": carried["simulated"],
+                    "slice": one.name,
+                    "stream": task.stream,
+                }
+            )
+    rows.sort(key=lambda row: row["instance_id"])
+    if len({row["instance_id"] for row in rows}) != len(rows):
+        raise ValueError(f"{task.name}: two questions share an id")
+    return rows
+
+
+def _check_decisions(decisions: reviewed.Decisions, seen: set[str], successors: t3.Mine) -> None:
+    """Refuse decisions on questions that these logs and this seed cannot give."""
+    strange = decisions.lines.keys() - seen
+    for instance in chain() if not strange else successors.possible():
+        strange.discard(instance)
+        if not strange:
+            break
+    if strange:
+        first = min(strange, key=lambda instance: decisions.lines[instance])
+        more = {1: "", 2: ", and one other is not either"}.get(len(strange), f", and {len(strange) - 1} others are not either")
+        where = f"{decisions.path}:{decisions.lines[first]}: instance_id"
+        raise InputError(where, f"'{first}' is no T3 item of these logs and this seed{more}", "review this set again, or delete the line")
+
+
+def _write_quotas(folder: Path, tasks: Sequence[_Task]) -> None:
+    tables = {
+        task.name: {"slices": {one.name: one.report() for one in task.slices}, "reasons": dict(sorted(task.reasons.items()))}
+        for task in tasks
+    }
+    text = json.dumps({"reallocation": REALLOCATION, "tasks": tables}, indent=1, ensure_ascii=False)
+    (folder / "quotas.json").write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,297 @@
+"""Prompts as versioned files, and how one is filled in for one instance.
+
+A prompt folder holds ``t1.yaml``, ``t2.yaml`` and ``t3.yaml``. Slots are written ``$name`` (``$$`` is a dollar sign). What
+comes out names no provider: messages of text parts and picture parts, each picture after its label.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from string import Template
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evoaudit import store
+from evoaudit.errors import InputError
+from evoaudit.parse import LABELS, VOCABULARY
+from evoaudit.resources import PROMPTS
+
+Task = Literal["t1", "t2", "t3"]
+Condition = Literal["full", "black", "metadata"]
+Goal = Literal["shown", "withheld"]
+
+TASKS: tuple[Task, ...] = ("t1", "t2", "t3")
+#: Longest goal, and longest metadata value, a prompt carries, in characters.
+GOAL_LIMIT, DATA_LIMIT = 2000, 200
+#: Largest prompt file and largest paper text that is read, in bytes.
+FILE_LIMIT, PAPER_LIMIT = 1 << 20, 32 << 20
+
+_TASK_SLOTS = frozenset({"K", "options", "labels"})
+_SLOTS = {
+    "system": _TASK_SLOTS,
+    "user": _TASK_SLOTS,
+    "details": _TASK_SLOTS,
+    "goal": frozenset({"goal"}),
+    "metadata": _TASK_SLOTS | {"source", "domain"},
+    "images": frozenset({"position"}),
+}
+_PICTURES = {"t1": 1, "t2": 2, "t3": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text part."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture part; ``black`` asks for a black picture of the same size."""
+
+    image_id: str
+    black: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message to a model."""
+
+    role: Literal["system", "user"]
+    parts: tuple[Text | Image, ...]
+
+
+class Prompt(BaseModel):
+    """One prompt file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal[1]
+    task: Task
+    title: str
+    #: Where the wording comes from.
+    origin: str
+    system: str
+    user: str
+    #: Appended to the user text, for templates that leave the instance's particulars out.
+    details: str | None = None
+    #: Appended where the goal is known and shown.
+    goal: str
+    #: Stands in for pictures and goal in the metadata condition.
+    metadata: str
+    #: Labels before the pictures; T1 has one, repeated for every position.
+    images: tuple[str, ...]
+    #: JSON schema of the answer.
+    answer: dict[str, Any] = Field(alias="schema")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSet:
+    """A prompt folder, read and checked."""
+
+    name: str
+    digest: str
+    prompts: Mapping[Task, Prompt]
+
+    def __getitem__(self, task: Task) -> Prompt:
+        return self.prompts[task]
+
+
+def load(folder: Path) -> PromptSet:
+    """Read a prompt folder; every fault is one `InputError`."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(
+            folder, "no such prompt folder", "name a folder under resources/prompts/, or import one with `evoaudit prompts import`"
+        )
+    return PromptSet(folder.name, digest(folder), {task: _load(folder / f"{task}.yaml", task) for task in TASKS})
+
+
+def digest(folder: Path) -> str:
+    """Return the sha256 over the prompt files' names and bytes."""
+    total = hashlib.sha256()
+    for task in TASKS:
+        raw = _read(Path(folder) / f"{task}.yaml", FILE_LIMIT).encode()
+        total.update(f"{task}.yaml\0{len(raw)}\0".encode() + raw)
+    return total.hexdigest()
+
+
+def _read(path: Path, limit: int) -> str:
+    try:
+        with open(path, "rb") as handle:
+            raw = handle.read(limit + 1)
+    except FileNotFoundError:
+        raise InputError(path, "file not found") from None
+    except IsADirectoryError:
+        raise InputError(path, "is a folder, not a file") from None
+    if len(raw) > limit:
+        raise InputError(path, f"is larger than {limit >> 20} MiB", "give the right file")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(path, f"is not UTF-8 text (byte {error.start})", "save it as UTF-8 text") from None
+
+
+def _load(path: Path, task: Task) -> Prompt:
+    try:
+        data = yaml.safe_load(_read(path, FILE_LIMIT))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else path
+        raise InputError(where, f"is not YAML: {getattr(error, 'problem', None) or error}", "mend that line") from None
+    if not isinstance(data, dict):
+        raise InputError(path, "is not a mapping", "start from resources/prompts/evogui-v1")
+    try:
+        prompt = Prompt(**{str(name): value for name, value in data.items()})
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{path}: {field}", first["msg"], "start from resources/prompts/evogui-v1") from None
+    if prompt.task != task:
+        raise InputError(f"{path}: task", f"is '{prompt.task}'", f"write '{task}'")
+    if len(prompt.images) != _PICTURES[task]:
+        raise InputError(f"{path}: images", f"has {len(prompt.images)} labels", f"give {_PICTURES[task]}")
+    for field, text in _templates(prompt):
+        template = Template(text)
+        if not template.is_valid():
+            raise InputError(f"{path}: {field}", "has a '$' that is no slot", "write '$$' for a dollar sign")
+        if stray := sorted(set(template.get_identifiers()) - _SLOTS[field]):
+            known = ", ".join(f"${slot}" for slot in sorted(_SLOTS[field]))
+            raise InputError(f"{path}: {field}", f"has no slot '${stray[0]}'", f"slots here: {known}")
+    return prompt
+
+
+def _templates(prompt: Prompt) -> Iterator[tuple[str, str]]:
+    for field in ("system", "user", "details", "goal", "metadata"):
+        if (text := getattr(prompt, field)) is not None:
+            yield field, text
+    for text in prompt.images:
+        yield "images", text
+
+
+def quote(text: str | None, limit: int) -> str:
+    """Quote untrusted text as one JSON string of at most ``limit`` characters before escaping, so that it cannot leave its quotes."""
+    return json.dumps(store.text(text or "unknown", limit), ensure_ascii=False)
+
+
+def render(
+    prompt: Prompt,
+    probe: Mapping[str, Any],
+    *,
+    condition: Condition = "full",
+    goal: Goal = "shown",
+    vocabulary: Sequence[str] = VOCABULARY,
+    labels: Sequence[str] = LABELS,
+) -> tuple[Message, ...]:
+    """Return the messages that ask one probe row under one condition (EvoGUI A.9 for `black` and `metadata`)."""
+    pictures = probe["images"]
+    slots = {"K": str(len(pictures)), "options": ", ".join(json.dumps(word) for word in vocabulary), "labels": " and ".join(labels)}
+
+    def fill(text: str, **more: str) -> str:
+        return Template(text).substitute(slots, **more)
+
+    user = fill(prompt.user)
+    if prompt.details:
+        user += "\n\n" + fill(prompt.details)
+    if condition == "metadata":
+        user += "\n\n" + fill(prompt.metadata, source=quote(probe["source"], DATA_LIMIT), domain=quote(probe["domain"], DATA_LIMIT))
+        return _messages(fill(prompt.system), [Text(user)])
+    if goal == "shown" and probe.get("goal"):
+        user += "\n\n" + fill(prompt.goal, goal=quote(probe["goal"], GOAL_LIMIT))
+    parts: list[Text | Image] = [Text(user)]
+    names = prompt.images if len(prompt.images) > 1 else prompt.images * len(pictures)
+    for position, (label, image_id) in enumerate(zip(names, pictures, strict=True), start=1):
+        parts += [Text(fill(label, position=str(position))), Image(image_id, black=condition == "black")]
+    return _messages(fill(prompt.system), parts)
+
+
+def _messages(system: str, parts: list[Text | Image]) -> tuple[Message, ...]:
+    user = Message("user", tuple(parts))
+    return (Message("system", (Text(system),)), user) if system else (user,)
+
+
+#: Table of EvoGUI's appendix A.14 → task.
+PAPER_TABLES: dict[int, Task] = {10: "t1", 11: "t2", 12: "t3"}
+_ROWS = ("Task", "System", "User", "Attachments", "Parsed output")
+#: What the paper's tables leave out of their templates: how slots are filled and pictures labelled.
+_FILLING: dict[Task, dict[str, Any]] = {
+    "t1": {"images": ["Screenshot $position:"]},
+    "t2": {"images": ["Before:", "After:"], "details": "Options: $options"},
+    "t3": {"images": ["Starting screen:", "Candidate A:", "Candidate B:"]},
+}
+_METADATA = "No screenshots are attached. Source: $source. Domain: $domain."
+
+
+def import_paper(paper: Path, out: Path, name: str = "evogui-paper") -> Path:
+    """Extract the prompt tables from a copy of the EvoGUI text into ``out/name`` and return that folder."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        raise InputError(f"--name {name}", "is not a folder name", "use letters, digits, '.', '_' and '-'")
+    text = _read(Path(paper), PAPER_LIMIT)
+    found = {task: _table(text, number, Path(paper)) for number, task in PAPER_TABLES.items()}
+    source = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    folder = Path(out) / name
+    with store.staging(folder) as scratch:
+        for number, task in PAPER_TABLES.items():
+            rows = found[task]
+            data = {
+                "format": 1,
+                "task": task,
+                "title": rows["Task"],
+                "origin": f"Table {number} of the text with sha256 {source}",
+                "system": _slots(rows["System"]),
+                "user": _slots(rows["User"]),
+                "goal": "User goal: $goal",
+                "metadata": _METADATA,
+                **_FILLING[task],
+                "schema": shipped()[task].answer,
+            }
+            (scratch / f"{task}.yaml").write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=140), encoding="utf-8")
+        load(scratch)
+    return folder
+
+
+def _table(text: str, number: int, paper: Path) -> dict[str, str]:
+    """Return the rows of one prompt table; cells may run over several lines."""
+    caption = re.search(rf"^[ \t]*Table {number}[:.]", text, re.MULTILINE)
+    if caption is None:
+        raise InputError(
+            paper, f"has no line that starts with 'Table {number}:'", "give the text of the EvoGUI paper with its appendix A.14"
+        )
+    rows: dict[str, str] = {}
+    waiting, current = list(_ROWS), None
+    for line in text[caption.end() :].splitlines()[1:]:
+        if re.match(r"[ \t]*(?:Table|Figure) \d+[:.]", line):
+            break
+        label = waiting[0] if waiting else None
+        if label and (start := re.match(rf"[ \t]*{label}(?=\s|$)", line)):
+            waiting.pop(0)
+            current = label
+            rows[current] = line[start.end() :].strip()
+        elif current and line.strip():
+            if current == _ROWS[-1]:
+                break
+            rows[current] = f"{rows[current]} {line.strip()}".strip()
+    for label in ("Task", "System", "User"):
+        if not rows.get(label):
+            raise InputError(
+                paper, f"Table {number} has no row '{label}'", "give the text of the EvoGUI paper with its tables whole, one row a line"
+            )
+    return rows
+
+
+def _slots(cell: str) -> str:
+    """Turn the paper's ``$K$`` into our slot and keep every other dollar sign as itself."""
+    text = " ".join(cell.split())[:20_000]
+    return "$K".join(part.replace("$", "$$") for part in text.split("$K$"))
+
+
+@lru_cache(maxsize=1)
+def shipped() -> PromptSet:
+    """Return the prompts in our own words."""
+    return load(PROMPTS / "evogui-v1")

@@ -1,0 +1,182 @@
+"""Where each table and figure stands in the report, and the words around it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Section:
+    """One heading of the report: what it answers, then its tables, figures and examples in reading order."""
+
+    id: str
+    title: str
+    intro: str
+    tables: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
+
+
+SECTIONS = (
+    Section(
+        "leaderboard",
+        "Who leads, and how surely",
+        "EvoGain is the mean of three scores, each rescaled so that guessing is 0 and a perfect score is 100. Models whose "
+        "intervals overlap cannot be told apart by this many questions.",
+        ("evogui_intervals", "evogui_main", "baselines"),
+        ("evogain_forest", "parameter_trend"),
+    ),
+    Section(
+        "differences",
+        "Where models differ",
+        "The same answers, cut by kind of question, picture size, control condition and confidence.",
+        (
+            "t2_recall",
+            "t3_slices",
+            "resolution",
+            "shortcut_controls",
+            "position_bias",
+            "calibration",
+            "reliability",
+            "evogain_action",
+            "pairwise_models",
+            "osworld_relation",
+            "rank_relation",
+        ),
+        ("t3_slices", "controls", "calibration"),
+    ),
+    Section(
+        "questions",
+        "What was asked",
+        "Three kinds of question are cut from logged trajectories, and the log itself holds the answers: T1 asks for the order of "
+        "shuffled screens, T2 for the action between two screens, T3 which of two screens follows an action.",
+        ("split", "domains", "action_map"),
+    ),
+    Section(
+        "verdicts",
+        "Which verdicts to distrust",
+        "A benchmark's verdict is wrong when its checker rejected work that did the task (an evaluator false negative) or when the "
+        "task could not be done at all (a broken task). Only the rest are failures of the agent.",
+        ("audit_verdicts", "audit_diagnoses", "corrected_scores"),
+        ("verdicts_by_benchmark", "diagnoses", "rank_shift"),
+    ),
+    Section(
+        "raters",
+        "How far the raters agree",
+        "Agreement beyond chance, rater by rater. Low agreement means that a label depends on who gave it.",
+        ("agreement", "annotator_rates", "evidence_ablation", "human_agreement"),
+        ("agreement",),
+    ),
+    Section(
+        "signals",
+        "What can be found without a model",
+        "A repeated action on an unchanged screen, a challenge page, an answer that matches the reference in another form: rules find "
+        "these at no cost. Here they are compared with what is known about each trajectory.",
+        ("noop_probe", "planted_truth"),
+        ("noop_probe",),
+    ),
+    Section(
+        "cost",
+        "What it cost, and how long it took",
+        "Tokens, money and time, where the logs or the providers state them.",
+        ("cost", "timing", "deadline_curve"),
+        ("cost_frontier", "success_deadline"),
+    ),
+    Section(
+        "data",
+        "What was read, and what was left out",
+        "Every record read was either kept or left out for a stated reason.",
+        ("ingest", "drops"),
+    ),
+    Section(
+        "background",
+        "Background, and the papers' own figures",
+        "How the two papers frame the field, and which of their printed figures follow from their own tables.",
+        ("published_check", "landscape", "design_guidelines", "mast_map"),
+        ("pipeline",),
+    ),
+)
+
+#: Tables and figures no section names, so that none is ever left out of the page.
+REST = Section("more", "More tables", "Further tables of this run.")
+
+#: Figure → (title, what it shows), where the figures' own folder does not say.
+FIGURES = {
+    "pipeline": ("The pipeline", "How a score comes about: from logged trajectories through probes and audit to the tables."),
+    "parameter_trend": ("Size and EvoGain", "EvoGain against the number of parameters, one line a model family."),
+    "evogain_forest": ("EvoGain with intervals", "EvoGain of each model with its interval, best first."),
+    "t3_slices": (
+        "T3 by kind of distractor",
+        "Accuracy in T3 for distractors from another site, from the same domain and from later in the same trajectory.",
+    ),
+    "controls": ("Controls without pictures", "Scores with full pictures beside those with black pictures and with metadata alone."),
+    "calibration": ("Confidence and correctness", "Share of correct answers against the confidence stated."),
+    "verdicts_by_benchmark": ("Verdicts by benchmark", "Audited verdicts of each benchmark by what they turned out to be."),
+    "diagnoses": ("Diagnoses", "Genuine failures by category and tier, with intervals."),
+    "agreement": ("Agreement", "Agreement of the raters, beyond chance, with intervals."),
+    "noop_probe": ("No-op probe", "Precision and recall of the no-op rule at each run length."),
+    "rank_shift": ("Ranks after correction", "Rank of each agent as released and after correcting for wrong verdicts."),
+    "cost_frontier": ("Score and price", "Score of each model against what its answers cost."),
+    "success_deadline": ("Success by deadline", "Share of tasks done within a given time."),
+}
+
+#: Group of the built-in solvers in the tables; they compete for no best value.
+BASELINE = "Baseline"
+
+VERDICTS = {"gf": "genuine failure", "efn": "evaluator false negative", "broken": "broken task", "unclear": "unclear"}
+
+CATEGORIES = {
+    "t1-spec": "misread the task",
+    "t1-loop": "repeated itself",
+    "t1-hall": "acted on something that was not there",
+    "t2-ground": "hit the wrong element",
+    "t2-state": "lost track of the state",
+    "t2-tool": "misused an action",
+    "t3-term": "stopped too early or too late",
+    "t3-verif": "did not check the result",
+    "t3-noop": "did not notice that nothing changed",
+    "other": "other",
+    "ambiguous": "ambiguous",
+}
+
+SIGNALS = {
+    "noop_run": "repeated an action on an unchanged screen",
+    "noop_any": "an action changed nothing",
+    "cycle": "went round in a circle",
+    "challenge_page": "met a challenge page",
+    "environment_error": "the environment failed",
+    "evaluator_error": "the checker failed",
+    "answer_matches": "the answer matches the reference",
+    "state_matches": "the final state matches the reference",
+}
+
+#: Methods in a few lines: (heading, text).
+METHODS = (
+    (
+        "Questions",
+        "T1 counts as right when the whole order is right; T2 joint when action and value are both right, T2 top-1 when the action is; "
+        "T3 when the right screen is chosen.",
+    ),
+    (
+        "EvoGain",
+        "Each of T1, T2 joint and T3 is rescaled by (score − chance) ÷ (100 − chance); EvoGain is their mean. EvoGain-Action takes T2 "
+        "top-1 in place of T2 joint.",
+    ),
+    (
+        "Unusable and missing answers",
+        "An answer that cannot be read counts as wrong. A question without any answer (a refusal, an error of the service) is counted "
+        "apart and never as wrong.",
+    ),
+    (
+        "Intervals",
+        "Intervals of EvoGain and of differences come from resampling; models are compared on the same draws. Intervals of shares are "
+        "Wilson’s. The note above each table says more.",
+    ),
+    (
+        "Audit",
+        "Raters label a sample of verdicts without seeing each other’s labels. Every disagreement, and a drawn part of the agreements, "
+        "goes to people. Agreement of people decides; else the majority; else, where nobody looked again, the judges.",
+    ),
+    (
+        "Simulated data",
+        "Trajectories and raters that were simulated are marked so in every table. They test the method and say nothing of any product.",
+    ),
+    ("Rounding", "Numbers on this page are rounded. The CSV and Parquet files hold full precision."),
+)

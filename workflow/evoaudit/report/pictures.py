@@ -1,0 +1,35 @@
+"""Where the bytes of a picture are: prepared for the models, or in the source's own folder."""
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from evoaudit.errors import InputError
+from evoaudit.pictures import encoded_bytes
+from evoaudit.report import load
+from evoaudit.report.thumbs import Thumbs
+
+
+def want_prepared(thumbs: Thumbs, folders: Iterable[Path], ids: set[str]) -> None:
+    """Ask for thumbnails of prepared pictures, under their image_id."""
+    for row in load.rows(folders, "prepared", ("image_id", "max_image_side", "data"), image_id=ids):
+        thumbs.want(row["image_id"], lambda data=row["data"]: data)
+
+
+def want_originals(thumbs: Thumbs, normalised: Iterable[Path], roots: dict[str, Path], ids: set[str]) -> None:
+    """Ask for thumbnails of the sources' own pictures, under their image_id."""
+    for folder in normalised:
+        kinds = {row["source"]: row["kind"] for row in load.rows([folder], "trajectories", ("source", "kind"))}
+        found = load.rows([folder], "images", ("image_id", "source", "file", "member"), image_id=ids, status=["ok"])
+        for row in sorted(found, key=lambda row: (row["image_id"], row["source"], row["file"], row["member"] or "")):
+            if row["source"] in roots:
+                place = (roots[row["source"]], row["file"], row["member"], kinds.get(row["source"]))
+                thumbs.want(row["image_id"], partial(read, *place))
+
+
+def read(root: Path, file: str, member: str | None, kind: str | None) -> bytes | None:
+    """Return a picture's encoded bytes, or None where they are gone; the page is built all the same."""
+    try:
+        return encoded_bytes(root, file, member, kind)
+    except InputError:
+        return None

@@ -1,0 +1,191 @@
+"""What the run found, in plain words, and the numbers a program reads instead of the page."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from evoaudit.report import load
+from evoaudit.report.layout import BASELINE
+from evoaudit.report.load import Inputs, Table
+from evoaudit.report.words import count, listed, number, plain
+
+#: Lines of the leaderboard in the summary.
+LEADERS = 5
+
+
+@dataclass(frozen=True)
+class Leader:
+    """One line of the leaderboard: scores in percent, ends of the bar in percent of the axis."""
+
+    rank: str
+    model: str
+    score: str
+    interval: str
+    at: float
+    low: float
+    high: float
+
+
+@dataclass
+class Summary:
+    """The first screen of the report."""
+
+    sentences: list[str] = field(default_factory=list)
+    numbers: list[tuple[str, str]] = field(default_factory=list)
+    leaders: list[Leader] = field(default_factory=list)
+    zero: float = 0.0
+    simulated: str = ""
+    totals: dict[str, Any] = field(default_factory=dict)
+
+
+def summarise(inputs: Inputs, tables: dict[str, Table], seed: int | None, name: str) -> Summary:
+    """Say what ran, on what, and what came of it."""
+    found = Summary()
+    _what_ran(found, inputs, seed, name)
+    _questions(found, inputs)
+    _leaders(found, tables)
+    _wrong(found, tables)
+    _simulated(found, inputs, tables)
+    return found
+
+
+def _manifests(folders: tuple[Any, ...]) -> list[dict]:
+    return [load.read_json(folder / "manifest.json") for folder in folders if (folder / "manifest.json").is_file()]
+
+
+def _what_ran(found: Summary, inputs: Inputs, seed: int | None, name: str) -> None:
+    total: dict[str, dict[str, int]] = {}
+    for manifest in _manifests(inputs.normalised):
+        counts = manifest["counts"]
+        for unit, one in {counts["unit"]: counts, **counts.get("others", {})}.items():
+            sums = total.setdefault(unit, {"read": 0, "kept": 0, "dropped": 0})
+            sums["read"] += one["read"]
+            sums["kept"] += one["kept"]
+            sums["dropped"] += sum(one["dropped"].values())
+    found.totals |= {"read": total, "sources": len(inputs.normalised)}
+    drawn = f" with seed {seed}" if seed is not None else ""
+    if not inputs.normalised:
+        found.sentences.append(
+            f"Run {plain(name)}{drawn} read no trajectories; what is below follows from labels and printed figures alone."
+        )
+        return
+    whole = total.get("trajectory", {"read": 0, "kept": 0, "dropped": 0})
+    read, sources = count(whole["read"], "trajectory", "trajectories"), count(len(inputs.normalised), "source")
+    found.sentences.append(
+        f"Run {plain(name)}{drawn} read {read} from {sources}: {whole['kept']:,} were kept and {whole['dropped']:,} left out."
+    )
+    finer = []
+    if "transition" in total:
+        finer.append(f"{total['transition']['kept']:,} of {count(total['transition']['read'], 'step')} lie between two usable screens")
+    if "picture" in total:
+        finer.append(f"{total['picture']['kept']:,} of {count(total['picture']['read'], 'picture')} could be opened")
+    if finer:
+        found.sentences.append(f"{listed(finer)}; what was left out is listed with its reasons below.")
+    found.numbers += [("trajectories read", f"{whole['read']:,}"), ("kept", f"{whole['kept']:,}"), ("left out", f"{whole['dropped']:,}")]
+
+
+def _questions(found: Summary, inputs: Inputs) -> None:
+    asked = {task: load.length(inputs.mined, task) for task in ("t1", "t2", "t3")}
+    found.totals["questions"] = asked
+    models = {row["model"] for row in load.rows([inputs.scores], "scores", ("model",))} if load.has(inputs.scores, "scores") else set()
+    found.totals["models"] = len(models)
+    if inputs.mined:
+        parts = [f"{count(n, 'question')} of {task.upper()}" for task, n in asked.items()]
+        answered = f"; {count(len(models), 'model')} answered them" if models else ""
+        found.sentences.append(f"From them came {listed(parts)}{answered}.")
+        found.numbers.append(("questions", f"{sum(asked.values()):,}"))
+    if models:
+        found.numbers.append(("models", f"{len(models):,}"))
+
+
+def _leaders(found: Summary, tables: dict[str, Table]) -> None:
+    table = tables.get("evogui_intervals")
+    rows = [row for row in (table.rows if table else ()) if row.get("evogain") is not None]
+    rows.sort(key=lambda row: (-row["evogain"], str(row.get("model"))))
+    if not rows:
+        return
+    shown = rows[:LEADERS]
+    ends = [value for row in shown for value in (row["evogain"], row.get("evogain_low"), row.get("evogain_high")) if value is not None]
+    lowest, highest = min(0.0, *ends), max(1.0, *ends)
+
+    def at(value: float | None) -> float:
+        return round(100 * ((value if value is not None else 0.0) - lowest) / (highest - lowest), 2)
+
+    found.zero = at(0.0)
+    for row in shown:
+        low, high = row.get("evogain_low"), row.get("evogain_high")
+        place = number(row.get("rank"), 0)
+        if row.get("rank_low") is not None and row.get("rank_high") is not None and row["rank_low"] != row["rank_high"]:
+            place += f" ({number(row['rank_low'], 0)}–{number(row['rank_high'], 0)})"
+        found.leaders.append(
+            Leader(
+                place,
+                plain(row.get("model"), 60),
+                number(row["evogain"], 1),
+                f"{number(low, 1)} to {number(high, 1)}" if low is not None and high is not None else "",
+                at(row["evogain"]),
+                at(row["evogain"] if low is None else low),
+                at(row["evogain"] if high is None else high),
+            )
+        )
+    found.sentences.append(_leading(rows))
+
+
+def _leading(rows: list[dict]) -> str:
+    """Say which model leads, and which others its interval does not tell it apart from."""
+    models = [row for row in rows if row.get("group") != BASELINE]
+    first, *others = models or rows
+    said = f"an EvoGain of {number(first['evogain'], 1)}"
+    if first.get("evogain_low") is not None and first.get("evogain_high") is not None:
+        said += f" (interval {number(first['evogain_low'], 1)} to {number(first['evogain_high'], 1)})"
+    name = plain(first.get("model"), 60)
+    if not models:
+        return f"Only built-in baselines answered; of them {name} scores highest, with {said}."
+    rivals = [
+        row
+        for row in others
+        if first.get("evogain_low") is not None and (row.get("evogain_high") or row["evogain"]) >= first["evogain_low"]
+    ]
+    if rivals:
+        said += f"; {count(len(rivals), 'other model')} cannot be told apart from it by their intervals"
+    elif others and first.get("evogain_low") is not None:
+        said += ", clear of every other model"
+    return f"{name} leads with {said}."
+
+
+def _wrong(found: Summary, tables: dict[str, Table]) -> None:
+    """Say how many audited verdicts were wrong, of each kind of verdict and of simulated trajectories apart from real ones."""
+    table = tables.get("audit_verdicts")
+    rows = [row for row in (table.rows if table else ()) if row.get("n") and row.get("wrong") is not None]
+    whole = [row for row in rows if str(row.get("benchmark")).lower().split(" ")[0] == "all"] or (rows if len(rows) == 1 else [])
+    for row in whole:
+        released = str(row.get("released") or "fail")
+        first, second = (
+            ("efn", "rejected work that did the task") if released == "fail" else ("gf", "accepted work that did not do the task")
+        )
+        interval = ""
+        if row.get("wrong_low") is not None and row.get("wrong_high") is not None:
+            interval = f" (interval {number(row['wrong_low'], 1)} to {number(row['wrong_high'], 1)} %)"
+        kind = ("simulated " if "simulated" in str(row["benchmark"]) else "") + f"{released.upper()} verdict"
+        share = f"{number(row['wrong'], 1)} %"
+        found.sentences.append(
+            f"Of {count(row['n'], f'audited {kind}')}, {share} were wrong{interval}: {number(row.get(first), 0)} {second}, "
+            f"{number(row.get('broken'), 0)} belonged to broken tasks."
+        )
+        found.numbers.append((f"{kind}s wrong", share))
+    found.totals["audited"] = sum(row["n"] for row in whole)
+
+
+def _simulated(found: Summary, inputs: Inputs, tables: dict[str, Table]) -> None:
+    flags = [row["simulated"] for row in load.rows(inputs.normalised, "trajectories", ("simulated",))]
+    raters = [row["simulated"] for row in load.rows(inputs.judgments, "judgments", ("simulated",))]
+    found.totals["simulated"] = any(flags) or any(raters) or any(table.simulated in ("all", "some") for table in tables.values())
+    found.totals["simulated_trajectories"] = sum(flags)
+    if not found.totals["simulated"]:
+        return
+    if flags and all(flags):
+        found.simulated = "Every trajectory of this run is simulated."
+    elif any(flags):
+        found.simulated = f"{sum(flags):,} of {count(len(flags), 'trajectory', 'trajectories')} of this run are simulated."
+    else:
+        found.simulated = "Labels of simulated raters are part of this run."
+    found.simulated += " The numbers test the method; they say nothing about any real model, agent or benchmark."

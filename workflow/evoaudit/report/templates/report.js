@@ -1,0 +1,86 @@
+"use strict";
+// Everything is readable without this script; it adds sorting, filtering and the mark in the contents.
+const FILTER_FROM = 12;
+
+function keyOf(row, column) {
+  const cell = row.cells[column];
+  if (!cell) return null;
+  if (cell.dataset.v !== undefined) return cell.dataset.v === "" ? null : Number(cell.dataset.v);
+  return cell.textContent.trim() || null;
+}
+
+function compare(a, b) {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a).localeCompare(String(b), undefined, {numeric: true});
+}
+
+function sort(table, rows, heads, column) {
+  const before = heads[column].getAttribute("aria-sort");
+  const numeric = heads[column].classList.contains("num");
+  // First the direction people want (large numbers, early letters), then the other, then the order as given.
+  const cycle = numeric ? ["descending", "ascending", "none"] : ["ascending", "descending", "none"];
+  const now = cycle[(cycle.indexOf(before) + 1) % 3];
+  heads.forEach((head) => head.setAttribute("aria-sort", "none"));
+  heads[column].setAttribute("aria-sort", now);
+  const sign = now === "descending" ? -1 : 1;
+  const sorted = now === "none" ? rows : rows.slice().sort((a, b) => {
+    const x = keyOf(a, column), y = keyOf(b, column);
+    if (x === null || y === null) return (x === null) - (y === null);
+    return sign * compare(x, y);
+  });
+  table.tBodies[0].append(...sorted);
+}
+
+for (const table of document.querySelectorAll("table[data-sortable]")) {
+  const rows = [...table.tBodies[0].rows];
+  const heads = [...table.tHead.rows[0].cells];
+  if (rows.length < 2) continue;
+  heads.forEach((head, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    button.addEventListener("click", () => sort(table, rows, heads, column));
+    head.append(button);
+    head.setAttribute("aria-sort", "none");
+  });
+  if (rows.length < FILTER_FROM) continue;
+  const input = document.createElement("input");
+  input.type = "search";
+  input.className = "filter";
+  input.placeholder = "Filter rows";
+  input.setAttribute("aria-label", "Filter rows of " + table.parentElement.getAttribute("aria-label"));
+  input.addEventListener("input", () => {
+    const wanted = input.value.trim().toLowerCase();
+    for (const row of rows) row.hidden = wanted !== "" && !row.textContent.toLowerCase().includes(wanted);
+  });
+  table.parentElement.before(input);
+}
+
+function reveal() {
+  let node = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+  for (const target = node; node; node = node.parentElement) {
+    if (node.tagName === "DETAILS") node.open = true;
+    if (!node.parentElement) target.scrollIntoView();
+  }
+}
+addEventListener("hashchange", reveal);
+reveal();
+
+const contents = document.querySelector("nav .contents");
+if (matchMedia("(max-width: 62rem)").matches) contents.open = false;
+const links = new Map([...contents.querySelectorAll("a")].map((link) => [link.hash.slice(1), link]));
+const inView = new Set();
+const seen = new IntersectionObserver((entries) => {
+  for (const entry of entries) inView[entry.isIntersecting ? "add" : "delete"](entry.target.id);
+  const first = [...links.keys()].find((id) => inView.has(id));
+  if (!first) return;
+  links.forEach((link, id) => id === first ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
+}, {rootMargin: "-5% 0px -70% 0px"});
+for (const id of links.keys()) seen.observe(document.getElementById(id));
+
+let folded = [];
+addEventListener("beforeprint", () => {
+  folded = [...document.querySelectorAll("main details:not([open])")];
+  folded.forEach((details) => { details.open = true; });
+});
+addEventListener("afterprint", () => folded.forEach((details) => { details.open = false; }));

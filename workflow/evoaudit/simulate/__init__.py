@@ -1,0 +1,1 @@
+"""The built-in corpus: simulated applications, users and agents whose outcomes are known."""

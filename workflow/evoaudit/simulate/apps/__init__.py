@@ -1,0 +1,1 @@
+"""The six applications. Each module has ``APP``."""

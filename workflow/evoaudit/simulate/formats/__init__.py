@@ -1,0 +1,1 @@
+"""The native formats: each module turns one episode into the files and rows of its format."""

@@ -1,0 +1,22 @@
+"""Readers, one module a native format. To add one: write the module, add its line here."""
+
+from importlib import import_module
+from types import ModuleType
+
+#: Kind → module. Each module has ``read`` (see `base.Reader`), ``ACTIONS`` (the source's verbs → our operations) and ``LICENSE``.
+MODULES = {
+    "mind2web": "evoaudit.sources.mind2web",
+    "weblinx": "evoaudit.sources.weblinx",
+    "agentrewardbench": "evoaudit.sources.agentrewardbench",
+    "osworld": "evoaudit.sources.osworld",
+    "online-mind2web": "evoaudit.sources.online_mind2web",
+    "webvoyager": "evoaudit.sources.webvoyager",
+    "opencua": "evoaudit.sources.opencua",
+    "aitz": "evoaudit.sources.aitz",
+    "plain": "evoaudit.sources.plain",
+}
+
+
+def reader(kind: str) -> ModuleType:
+    """Return the reader module of a kind."""
+    return import_module(MODULES[kind])

@@ -1,0 +1,257 @@
+"""Safe reading of JSON, JSON Lines and folders: what every reader needs when it cannot trust its input.
+
+Nothing here raises for bad data. A function that reads returns the value or a `Skipped` that names file, line and
+reason; a JSON value is never a `Skipped`, so ``isinstance`` tells them apart.
+
+Reasons: ``missing``, ``outside_root``, ``unreadable``, ``lfs_pointer``, ``too_large``, ``not_utf8``, ``bad_json``, ``too_deep``.
+"""
+
+import json
+import math
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from evoaudit.sources.base import Skipped
+
+#: Bytes of one JSON file, and of one line of a JSON Lines file, that are read at most.
+FILE_LIMIT = 256 * 2**20
+LINE_LIMIT = 64 * 2**20
+
+LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
+_LFS_ADVICE = "a Git LFS pointer, not the file; run `git lfs pull` where it came from"
+
+_BOM = b"\xef\xbb\xbf"
+_IGNORED_FOLDERS = frozenset({".cache", ".git", "__MACOSX"})
+_DRIVE = re.compile(r"[A-Za-z]:")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+def parse(raw: bytes | str, item: str, unit: str = "trajectory") -> Any | Skipped:
+    """Parse one JSON text, or say why not. ``item`` names it (file, or file:line).
+
+    A byte order mark is ignored, raw control characters inside strings are accepted, the last of duplicate keys wins,
+    and NaN and infinities are parsed (`as_float` refuses them).
+    """
+    try:
+        if isinstance(raw, bytes):
+            encoding = json.detect_encoding(raw)
+            raw = raw.decode("utf-8-sig" if encoding.startswith("utf-8") else encoding)
+        return json.loads(raw.removeprefix("\ufeff"), strict=False)
+    except UnicodeDecodeError as error:
+        return Skipped(item, "not_utf8", f"byte {error.start} is not UTF-8; save the file as UTF-8", unit)
+    except RecursionError:
+        return Skipped(item, "too_deep", "nested too deeply", unit)
+    except ValueError as error:
+        return Skipped(item, "bad_json", f"not JSON: {error}", unit)
+
+
+def read_bytes(root: Path, relative: str, limit: int = FILE_LIMIT, unit: str = "trajectory") -> bytes | Skipped:
+    """Read a regular file under ``root`` whole, up to ``limit`` bytes, or say why not."""
+    path = _regular(root, relative, unit)
+    if isinstance(path, Skipped):
+        return path
+    try:
+        with open(path, "rb") as handle:
+            raw = handle.read(limit + 1)
+    except OSError as error:
+        return Skipped(relative, "unreadable", error.strerror, unit)
+    if len(raw) > limit:
+        return Skipped(relative, "too_large", f"more than {limit:,} bytes", unit)
+    if raw.startswith(LFS_MAGIC):
+        return Skipped(relative, "lfs_pointer", _LFS_ADVICE, unit)
+    return raw
+
+
+def read_json(root: Path, relative: str, limit: int = FILE_LIMIT, unit: str = "trajectory") -> Any | Skipped:
+    """Read one JSON file under ``root``, or say why not."""
+    raw = read_bytes(root, relative, limit, unit)
+    return raw if isinstance(raw, Skipped) else parse(raw, relative, unit)
+
+
+def read_lines(root: Path, relative: str, limit: int = LINE_LIMIT, unit: str = "trajectory") -> Iterator[tuple[int, Any | Skipped]]:
+    """Yield (1-based line number, value or `Skipped`) for every line that is not blank; memory is bounded by one line.
+
+    A file that cannot be read at all yields one `Skipped` as line 0.
+    """
+    path = _regular(root, relative, unit)
+    if isinstance(path, Skipped):
+        yield 0, path
+        return
+    try:
+        with open(path, "rb") as handle:
+            number = 0
+            while raw := handle.readline(limit + 1):
+                number += 1
+                item = f"{relative}:{number}"
+                if len(raw) > limit and not raw.endswith(b"\n"):
+                    while raw and not raw.endswith(b"\n"):
+                        raw = handle.readline(2**20)
+                    yield number, Skipped(item, "too_large", f"a line of more than {limit:,} bytes", unit)
+                    continue
+                if number == 1:
+                    if raw.startswith(LFS_MAGIC):
+                        yield 0, Skipped(relative, "lfs_pointer", _LFS_ADVICE, unit)
+                        return
+                    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                        yield 0, Skipped(relative, "not_utf8", "UTF-16; save the file as UTF-8", unit)
+                        return
+                    raw = raw.removeprefix(_BOM)
+                if raw.strip():
+                    yield number, parse(raw, item, unit)
+    except OSError as error:
+        yield 0, Skipped(relative, "unreadable", error.strerror, unit)
+
+
+def confined(root: Path, relative: object) -> Path | None:
+    """Return the path under ``root`` that ``relative`` names, or None if the name is unsafe or leads out of ``root``.
+
+    Refused: absolute paths, ``..``, drive letters, backslashes, control characters, lone surrogates, over-long names,
+    and symbolic links whose end lies outside. The path need not exist.
+    """
+    if not isinstance(relative, str) or not relative or len(relative) > 4000:
+        return None
+    if relative.startswith("/") or "\\" in relative or _DRIVE.match(relative) or any(ord(c) < 32 or ord(c) == 127 for c in relative):
+        return None
+    try:
+        if any(part == ".." or len(part.encode()) > 255 for part in relative.split("/")):
+            return None
+        path = Path(root, relative)
+        return path if path.resolve().is_relative_to(Path(root).resolve()) else None
+    except (OSError, ValueError, RuntimeError):  # UnicodeEncodeError is a ValueError; link loops are RuntimeErrors before 3.13
+        return None
+
+
+def is_file(root: Path, relative: object) -> bool:
+    """Return whether ``relative`` names a regular file confined to ``root``."""
+    path = confined(root, relative)
+    try:
+        return path is not None and stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def walk(root: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield (folder relative to ``root``, sorted names of its files), parents first, in an order that names alone decide.
+
+    The root itself is ``""``. Caches and archive litter (``.cache``, ``.git``, ``__MACOSX``, ``._*``) are left out. Links to
+    folders are not followed, so there are no cycles; links to files are listed, and reading them checks where they end.
+    """
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        try:
+            with os.scandir(Path(root, folder)) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        files, folders = [], []
+        for entry in entries:
+            if entry.name.startswith("._"):
+                continue
+            try:
+                is_folder, is_link = entry.is_dir(), entry.is_symlink()
+            except OSError:
+                continue
+            if not is_folder:
+                files.append(entry.name)
+            elif not is_link and entry.name not in _IGNORED_FOLDERS:
+                folders.append(join(folder, entry.name))
+        yield folder, files
+        pending.extend(reversed(folders))
+
+
+def files(root: Path, *suffixes: str) -> Iterator[str]:
+    """Yield the files under ``root``, relative to it, in `walk`'s order; with ``suffixes``, only those that end in one (any case)."""
+    for folder, names in walk(root):
+        for name in names:
+            if not suffixes or name.lower().endswith(suffixes):
+                yield join(folder, name)
+
+
+def join(folder: str, name: str) -> str:
+    """Join a folder relative to the root (``""`` is the root itself) and a name."""
+    return f"{folder}/{name}" if folder else name
+
+
+def natural(name: str) -> tuple:
+    """Return a sort key that orders the numbers inside names as numbers, so that ``step_10`` follows ``step_9``."""
+    parts = re.split(r"(\d+)", name)
+    return tuple((0, int(part), part) if index % 2 and len(part) < 4000 else (1, 0, part) for index, part in enumerate(parts))
+
+
+def dump(value: Any, limit: int = 20_000) -> str:
+    """Return a value as one line of JSON for ``op_raw``; strings stay as they are; over-long text ends in an ellipsis."""
+    if not isinstance(value, str):
+        try:
+            value = json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+        except (RecursionError, ValueError, TypeError):
+            value = "<nested too deeply>"
+    return value if len(value) <= limit else value[: limit - 1] + "…"
+
+
+def as_str(value: Any) -> str | None:
+    """Return a string, or a number as its text; None for anything else. Identifiers keep their exact spelling."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return str(value) if math.isfinite(value) else None
+    except (OverflowError, ValueError):  # integers too long to print
+        return None
+
+
+def as_float(value: Any) -> float | None:
+    """Return a finite number, also from its text; None for anything else, booleans included."""
+    if isinstance(value, str):
+        value = value.strip()
+        value = float(value) if len(value) < 400 and _NUMBER.fullmatch(value) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def as_int(value: Any) -> int | None:
+    """Return a whole number of at most 53 bits, also from its text; None for anything else, booleans included."""
+    number = as_float(value)
+    if number is None or not number.is_integer() or abs(number) > 2**53:
+        return None
+    return int(number)
+
+
+def as_bool(value: Any) -> bool | None:
+    """Return a boolean, also from the texts ``true`` and ``false`` in any case; None for anything else."""
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower())
+    return value if isinstance(value, bool) else None
+
+
+def as_list(value: Any) -> list:
+    """Return a list, or an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def as_dict(value: Any) -> dict:
+    """Return an object, or an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def _regular(root: Path, relative: str, unit: str) -> Path | Skipped:
+    path = confined(root, relative)
+    if path is None:
+        return Skipped(str(relative), "outside_root", "the name is unsafe or leads out of the source's folder", unit)
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return Skipped(relative, "missing", "file not found", unit)
+    except OSError as error:
+        return Skipped(relative, "unreadable", error.strerror, unit)
+    return path if stat.S_ISREG(mode) else Skipped(relative, "unreadable", "not a regular file", unit)

@@ -1,0 +1,73 @@
+"""What every stage's subcommand shares: its arguments, its output folder and its manifest."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from evoaudit.errors import InputError
+from evoaudit.store import Counts, staging, write_manifest
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments every stage takes."""
+    parser.add_argument(
+        "--settings", type=settings, default={}, metavar="JSON", help="this stage's slice of the config, defaults filled in"
+    )
+    parser.add_argument("--seed", type=int, default=None, help="seed of this stage's random streams")
+    parser.add_argument("--key", default="", help="this stage's key, for the manifest")
+    parser.add_argument("--upstream", type=settings, default={}, metavar="JSON", help="upstream stage → keys, for the manifest")
+    parser.add_argument("--threads", type=int, default=1, help="worker threads; never changes the output")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+
+
+def settings(text: str) -> dict:
+    """Parse a JSON object given on the command line."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError("not a JSON object")
+    return value
+
+
+def folder_of(manifest: str) -> Path:
+    """Return the stage folder a manifest path (or the folder itself) names."""
+    path = Path(manifest)
+    return path.parent if path.name == "manifest.json" else path
+
+
+def roots(pairs: list[str]) -> dict[str, Path]:
+    """Parse ``source=path`` pairs, the places where the sources' own files are."""
+    found = {}
+    for pair in pairs:
+        name, separator, path = pair.partition("=")
+        if not separator:
+            raise InputError("--root", f"'{pair}' is not NAME=PATH", "give the source's name and its folder")
+        found[name] = Path(path)
+    return found
+
+
+@contextmanager
+def stage(args: argparse.Namespace, name: str, version: int, unit: str, deep: bool = True) -> Iterator[tuple[Path, Counts]]:
+    """Yield a scratch folder and the counts; on success the manifest is written and the files move into ``args.out``.
+
+    ``unit`` is what the manifest's ``read``, ``kept`` and ``dropped`` count; the block writes ``drops.parquet`` itself
+    where the stage has one. ``deep=False`` lists only the files at the top in the manifest, see `write_manifest`.
+    """
+    counts = Counts(name)
+    with staging(args.out) as folder:
+        yield folder, counts
+        write_manifest(
+            folder,
+            stage=name,
+            key=args.key,
+            format_version=version,
+            seed=args.seed,
+            config=args.settings,
+            upstream=args.upstream,
+            counts=counts.summary(unit),
+            deep=deep,
+        )

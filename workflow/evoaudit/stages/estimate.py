@@ -1,0 +1,59 @@
+"""``evoaudit estimate``: what a config would ask of its models, before anything is spent."""
+
+import argparse
+from pathlib import Path
+
+from evoaudit import plan as plans
+from evoaudit.stages import configured
+
+#: Rough but stated: text by its length, pictures by their area. Vendors differ; the meter during the run does not guess.
+CHARACTERS_A_TOKEN = 4
+PIXELS_A_TOKEN = 750
+PROMPT_CHARACTERS = 1400
+ANSWER_TOKENS = 60
+#: Pictures shown by one instance of each slice.
+PICTURES = {"3": 3, "4": 4, "5": 5, "click": 2, "type": 2, "select": 2, "cross": 3, "same_domain": 3, "long_skip": 3}
+#: Height over width of a usual screen.
+ASPECT = 9 / 16
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this subcommand's arguments."""
+    configured.arguments(parser)
+    parser.add_argument(
+        "--prices", type=Path, default=Path("config/prices.yaml"), help="USD per million tokens (default: config/prices.yaml)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print requests, tokens and dollars for every model and condition still to be asked."""
+    from evoaudit.infer.prices import load
+
+    config = configured.load(args)
+    plan = plans.build(config, args.results)
+    prices = load(args.prices)
+    quotas = config.probes.model_dump(mode="json")
+    print(f"{'model / condition / side':<48} {'requests':>9} {'input tokens':>13} {'output':>9} {'USD':>9}")
+    total, unknown = 0.0, []
+    for job in plan.of("infer"):
+        if job.settings["provider"] == "builtin":
+            continue
+        if (args.results / "infer" / job.key / "manifest.json").is_file():
+            print(f"{job.label:<48} {'finished':>9}")
+            continue
+        instances = {name: n for task in ("t1", "t2", "t3") for name, n in quotas[task]["quota"].items()}
+        requests = sum(instances.values())
+        side = job.settings["max_image_side"]
+        picture = 0 if job.settings["condition"] == "metadata" else side * side * ASPECT / PIXELS_A_TOKEN
+        given = sum(n * (PROMPT_CHARACTERS / CHARACTERS_A_TOKEN + PICTURES[name] * picture) for name, n in instances.items())
+        written = requests * ANSWER_TOKENS
+        price = prices.get(job.settings["model"])
+        cost = price.usd({"input_tokens": given, "output_tokens": written}) if price else None
+        total += cost or 0.0
+        unknown += [] if price else [job.settings["model"]]
+        print(f"{job.label:<48} {requests:>9,} {given:>13,.0f} {written:>9,.0f} {'unknown' if cost is None else f'{cost:.2f}':>9}")
+    print(f"about {total:.2f} USD" + (f", without {len(set(unknown))} models that {args.prices} has no price for" if unknown else ""))
+    cap = config.inference.budget_usd
+    if cap is not None:
+        print(f"inference.budget_usd stops each model at {cap:.2f} USD")
+    return 0

@@ -1,0 +1,69 @@
+"""``evoaudit infer``: ask one model under one condition."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from evoaudit.errors import InputError, one_line
+from evoaudit.stages import common
+
+VERSION = 1
+
+#: Settings without which there is nothing to ask.
+_NEEDED = ("name", "provider", "condition", "max_image_side")
+_TASKS = ("t1", "t2", "t3")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``infer``."""
+    common.arguments(parser)
+    parser.add_argument("--mined", required=True, metavar="MANIFEST", help="the probes")
+    parser.add_argument("--images", metavar="MANIFEST", help="the prepared pictures; not needed where no picture is shown")
+    parser.add_argument("--prompts", type=Path, required=True, metavar="DIR", help="prompt folder")
+    parser.add_argument("--prices", type=Path, metavar="FILE", help="USD per million tokens; without it costs are unknown")
+
+
+def run(args: argparse.Namespace) -> int | None:
+    """Write ``predictions.parquet``; the journal beside it outlives a run that fails."""
+    from evoaudit import prompts, store
+    from evoaudit.infer import prices
+    from evoaudit.infer.predict import predict
+
+    settings = {"model": args.settings.get("name"), **args.settings}
+    for name in _NEEDED:
+        if settings.get(name) is None:
+            raise InputError("--settings", f"has no '{name}'", f"give {', '.join(_NEEDED)}")
+    if settings["condition"] not in ("full", "black", "metadata"):
+        raise InputError("--settings", f"condition '{settings['condition']}' is unknown", "choose full, black or metadata")
+    prompt_set = prompts.load(args.prompts)
+    probes = {task: store.read_rows(common.folder_of(args.mined), task) for task in _TASKS}
+    pictures = _pictures(args, settings)
+    price_list = prices.load(args.prices) if args.prices else None
+
+    def say(line: str) -> None:
+        print(one_line(f"{settings['name']}: {line}"), file=sys.stderr, flush=True)
+
+    args.out.mkdir(parents=True, exist_ok=True)
+    rows = predict(settings, probes, pictures, prompt_set, out=args.out, prices=price_list, seed=args.seed, threads=args.threads, say=say)
+    with common.stage(args, "infer", VERSION, "prediction") as (folder, counts):
+        store.write_table(folder, "predictions", rows)
+        counts.keep("prediction", len(rows))
+    lost = [row["status"] for row in rows if row["status"] != "ok"]
+    if lost:
+        from evoaudit.infer.base import count
+
+        say(f"{len(rows) - len(lost)} of {len(rows)} answered; without an answer: {count(lost)}")
+    return None
+
+
+def _pictures(args: argparse.Namespace, settings: dict) -> object | None:
+    """Open the prepared pictures where the model, or the solver, looks at any."""
+    if settings["condition"] == "metadata" or (settings["provider"] == "builtin" and settings["model"] in ("random", "majority")):
+        return None
+    if args.images is None:
+        raise InputError(
+            "--images", f"is missing, and condition '{settings['condition']}' shows pictures", "give the manifest of the images stage"
+        )
+    from evoaudit.prepare import Pictures
+
+    return Pictures(common.folder_of(args.images))

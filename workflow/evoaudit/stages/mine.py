@@ -1,0 +1,32 @@
+"""Mine T1, T2 and T3 probes from the normalised tables of all sources."""
+
+import argparse
+from pathlib import Path
+
+from evoaudit.stages import common
+
+VERSION = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the stage's arguments."""
+    common.arguments(parser)
+    parser.add_argument(
+        "--normalised", nargs="+", action="extend", required=True, metavar="MANIFEST", help="manifests of the normalised sources"
+    )
+    parser.add_argument("--root", nargs="+", action="extend", default=[], metavar="SOURCE=PATH", help="folders of the sources' own files")
+    parser.add_argument("--reviewed", type=Path, metavar="FILE", help="decisions of the T3 quality control (JSON Lines)")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run the stage."""
+    from evoaudit.errors import InputError
+    from evoaudit.probes import corpus, mining, reviewed
+
+    if args.seed is None:
+        raise InputError("--seed", "missing", "give a whole number")
+    settings = mining.Settings.of(args.settings)
+    decisions = reviewed.read(args.reviewed) if args.reviewed else reviewed.NONE
+    with common.stage(args, "mine", VERSION, mining.UNIT) as (folder, counts):
+        logs = corpus.load([common.folder_of(path) for path in args.normalised])
+        mining.mine(folder, counts, logs, common.roots(args.root), settings, args.seed, decisions)

@@ -1,0 +1,31 @@
+"""Read one source into the shared schema."""
+
+import argparse
+from pathlib import Path
+
+from evoaudit.stages import common
+
+VERSION = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the stage's arguments."""
+    common.arguments(parser)
+    parser.add_argument("--root-folder", type=Path, required=True, metavar="PATH", help="folder that holds the source's own files")
+    parser.add_argument("--truth", type=Path, metavar="FILE", help="planted truth of a simulated corpus (JSON Lines)")
+    parser.add_argument("--tasks", type=Path, metavar="FILE", help="known answers: task_id, reference, infeasible (JSON Lines)")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run the stage."""
+    from evoaudit.errors import InputError
+    from evoaudit.normalise import Source, normalise
+
+    settings = args.settings
+    for name in ("source", "kind"):
+        if not isinstance(settings.get(name), str) or not settings[name]:
+            raise InputError("--settings", f"'{name}' is missing", 'give e.g. {"source": "own", "kind": "plain"}')
+    source = Source(settings["source"], settings["kind"], args.root_folder, bool(settings.get("simulated")), settings.get("options") or {},
+                    args.tasks, args.truth)
+    with common.stage(args, "normalise", VERSION, "trajectory") as (folder, counts):
+        normalise(folder, counts, source, max(1, args.threads))

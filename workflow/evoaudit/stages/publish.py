@@ -1,0 +1,247 @@
+"""Lay finished stages out for people under ``results/runs/<name>/``, touching only what differs."""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evoaudit.errors import InputError
+
+#: Stage → the section of the run's folder its files are laid out in; the report's lie at the top.
+SECTIONS = {"tables": "tables", "figures": "figures", "report": "", "select": "review", "export": "export"}
+#: Sections in which people keep files of their own: only the files laid out there are ever replaced.
+SHARED = frozenset({"review"})
+#: Files that are for later stages only.
+INTERNAL = frozenset({"summary.json"})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this stage's arguments."""
+    parser.add_argument("manifests", nargs="*", type=Path, metavar="MANIFEST", help="manifests of finished stages, in any order")
+    parser.add_argument("--run", required=True, dest="run_name", metavar="NAME", help="name of the run")
+    parser.add_argument("--plan", type=Path, metavar="FILE", help="the run's keys in words, JSON")
+    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="folder of all results (default: results)")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Copy what differs, write ``keys.json`` and ``manifest.json``, and say where the run is."""
+    name = args.run_name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        raise InputError("--run", f"'{name}' cannot name a folder", "use letters, digits, '.', '_' and '-'")
+    plan = _read(args.plan) if args.plan else []
+    paths = [path if path.name == "manifest.json" else path / "manifest.json" for path in args.manifests]
+    found = [(path.parent, _read(path)) for path in paths]
+    target = args.results / "runs" / name
+    target.mkdir(parents=True, exist_ok=True)
+    with _alone(target):
+        before = _read(target / "manifest.json") if (target / "manifest.json").is_file() else {}
+        sections = dict(before.get("sections") or {})
+        for section in _sections(found, sections):
+            section.lay_out(target)
+            sections[section.stage] = {"keys": section.keys, "files": section.files}
+        # What somebody removed by hand is no longer part of the run.
+        sections = {stage: section for stage, section in sections.items() if all((target / file).is_file() for file in section["files"])}
+        _write(target / "keys.json", plan)
+        _write(target / "manifest.json", _manifest(name, plan, sections, args.results))
+    print(_where(target, sections))
+
+
+@dataclass
+class _Section:
+    """One stage's share of the run's folder: files by their path there, with where they come from and their sha256."""
+
+    stage: str
+    keys: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+    _sources: dict[str, Path | Callable[[], bytes]] = field(default_factory=dict)
+
+    def add(self, file: str, source: Path | Callable[[], bytes], sha256: str) -> None:
+        self.files[file], self._sources[file] = sha256, source
+
+    def lay_out(self, target: Path) -> None:
+        """Make the folder hold this section; each folder or file of it is replaced whole, and only if it differs."""
+        if SECTIONS[self.stage] in SHARED:
+            for file, sha256 in self.files.items():
+                if not _same(target, file, {file: sha256}):
+                    self._put(target, file, [file])
+            return
+        # The page last, since it links to the rest.
+        tops = sorted({file.split("/")[0] for file in self.files}, key=lambda top: (top == "index.html", top))
+        for top in tops:
+            inside = {file: sha256 for file, sha256 in self.files.items() if file.split("/")[0] == top}
+            if not _same(target, top, inside):
+                self._put(target, top, list(inside))
+        if self.stage == "report" and "assets" not in tops:
+            _remove(target / "assets")
+
+    def _put(self, target: Path, top: str, files: list[str]) -> None:
+        """Write ``top``, a file or the folder of ``files``, beside its place, then swap it in."""
+        new = target / top
+        partial = new.with_name(f".{new.name}.partial")
+        _remove(partial)
+        for file in files:
+            place = partial / file[len(top) + 1 :] if file != top else partial
+            place.parent.mkdir(parents=True, exist_ok=True)
+            source = self._sources[file]
+            if isinstance(source, Path):
+                shutil.copyfile(source, place)
+            else:
+                place.write_bytes(source())
+        _swap(partial, new)
+
+
+def _sections(found: list[tuple[Path, dict]], before: dict[str, dict]) -> Iterator[_Section]:
+    """Yield the sections the given stages fill, the report last, since it links to the others."""
+    for stage in ("tables", "figures", "select", "export", "report"):
+        section = _Section(stage)
+        for folder, manifest in found:
+            if manifest.get("stage") != stage:
+                continue
+            section.keys.append(str(manifest.get("key")))
+            for file, sha256 in manifest["files"].items():
+                if file not in INTERNAL and not file.startswith("."):
+                    section.add(f"{SECTIONS[stage]}/{file}".lstrip("/"), folder / file, sha256)
+            if stage == "select":
+                _readable(section, folder, before)
+        if section.keys:
+            section.keys.sort()
+            yield section
+
+
+def _readable(section: _Section, folder: Path, before: dict[str, dict]) -> None:
+    """Add the review set as CSV, for people without a Parquet reader; it is not made again while it stands for the same set."""
+    made = "review/review_set.csv"
+    known = before.get(section.stage, {}).get("files", {})
+    same = known.get("review/review_set.parquet") == section.files.get("review/review_set.parquet")
+    section.add(made, lambda: _csv(folder), known[made] if same and made in known else hashlib.sha256(_csv(folder)).hexdigest())
+
+
+def _csv(folder: Path) -> bytes:
+    from pyarrow import BufferOutputStream
+    from pyarrow.csv import write_csv
+
+    from evoaudit.store import read_table
+
+    out = BufferOutputStream()
+    write_csv(read_table(folder, "review_set"), out)
+    return out.getvalue().to_pybytes()
+
+
+def _same(target: Path, top: str, files: dict[str, str]) -> bool:
+    """Tell whether a folder or file of the run already holds exactly these files."""
+    place = target / top
+    present = (
+        {top} if place.is_file() or top in files else {path.relative_to(target).as_posix() for path in place.rglob("*") if path.is_file()}
+    )
+    return present == files.keys() and all((target / file).is_file() and _sha256(target / file) == sha256 for file, sha256 in files.items())
+
+
+def _sha256(path: Path) -> str:
+    # The store has this function too, but importing it takes longer than all the rest of this command.
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _swap(new: Path, old: Path) -> None:
+    """Put a finished file or folder in the place of another."""
+    if new.is_dir() and old.exists():
+        aside = old.with_name(f".{old.name}.old")
+        _remove(aside)
+        os.replace(old, aside)
+        os.replace(new, old)
+        _remove(aside)
+    else:
+        if old.is_dir():
+            _remove(old)
+        os.replace(new, old)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep two calls for one run apart, where the file system can."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except (ImportError, OSError):
+            pass
+        yield
+    finally:
+        os.close(handle)
+
+
+def _manifest(name: str, plan: list[dict], sections: dict[str, dict], results: Path) -> dict[str, Any]:
+    """Return what the run's ``manifest.json`` says: keys, counts of every finished stage, and every file laid out with its sha256."""
+    counts: dict[str, dict[str, Any]] = {}
+    simulated = False
+    for job in plan:
+        settings = job.get("settings") or {}
+        simulated |= job["stage"] == "simulate" or settings.get("simulated") is True
+        simulated |= job["stage"] == "judge" and "simulated" in (settings.get("model"), settings.get("name"))
+        folder = results / job["stage"] / job["key"]
+        if (folder / "manifest.json").is_file():
+            _add(counts.setdefault(job["stage"], {}), _read(folder / "manifest.json").get("counts") or {})
+            if job["stage"] == "report" and (folder / "summary.json").is_file():
+                simulated |= bool(_read(folder / "summary.json").get("simulated"))
+    return {
+        "run": name,
+        "simulated": simulated,
+        "keys": {stage: sorted(job["key"] for job in plan if job["stage"] == stage) for stage in sorted({job["stage"] for job in plan})},
+        "counts": counts,
+        "sections": sections,
+        "files": {file: sha for section in sections.values() for file, sha in section["files"].items()},
+    }
+
+
+def _add(total: dict[str, Any], counts: dict[str, Any]) -> None:
+    """Add one job's counts to its stage's, by unit."""
+    units = {counts["unit"]: counts, **(counts.get("others") or {})} if "unit" in counts else {}
+    for unit, one in units.items():
+        sums = total.setdefault(unit, {"read": 0, "kept": 0, "dropped": {}})
+        sums["read"] += one["read"]
+        sums["kept"] += one["kept"]
+        for reason, n in one["dropped"].items():
+            sums["dropped"][reason] = sums["dropped"].get(reason, 0) + n
+
+
+def _where(target: Path, sections: dict[str, dict]) -> str:
+    """Say in one line where people look first."""
+    if "report" in sections:
+        return f"report: {(target / 'index.html').as_posix()}"
+    shown = [SECTIONS[stage] for stage in ("tables", "figures", "select", "export") if stage in sections]
+    return f"run: {target.as_posix()}/" + (f" ({', '.join(shown)})" if shown else " (keys.json says where each stage's files are)")
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(path, "file not found", "run the stage that writes it") from None
+    except ValueError as error:
+        raise InputError(path, f"not JSON ({error})", "delete its folder and run again") from None
+
+
+def _write(path: Path, value: Any) -> None:
+    """Write JSON whole, and only if it differs."""
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)

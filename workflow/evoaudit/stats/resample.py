@@ -1,0 +1,162 @@
+"""Bootstrap: iid by counts, clustered by shared weights, ranks and pairs from the same resamples."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from evoaudit.stats.proportions import Interval
+from evoaudit.stats.undefined import undefined
+
+#: Below this many clusters a cluster bootstrap is known to cover less than it says.
+FEW_CLUSTERS = 20
+
+#: Resamples whose weights are held at once.
+_CHUNK = 1000
+
+
+def limits(draws: np.ndarray, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+    """Return percentile limits along the first axis, ignoring undefined draws; NaN where all are undefined."""
+    tail = 50 * (1 - confidence)
+    draws = np.asarray(draws, float)
+    if not draws.size or np.isnan(draws).all():
+        empty = np.full(draws.shape[1:], np.nan)
+        return empty, empty
+    whole = not np.isnan(draws).any()
+    if whole:
+        low, high = np.percentile(draws, [tail, 100 - tail], axis=0)
+        return low, high
+    flat = draws.reshape(len(draws), -1)
+    found = np.full((2, flat.shape[1]), np.nan)
+    for column in range(flat.shape[1]):
+        values = flat[~np.isnan(flat[:, column]), column]
+        if len(values):
+            found[:, column] = np.percentile(values, [tail, 100 - tail])
+    return found[0].reshape(draws.shape[1:]), found[1].reshape(draws.shape[1:])
+
+
+def interval(draws: np.ndarray, confidence: float = 0.95) -> Interval:
+    """Return the percentile limits of one quantity; resamples that are undefined or all alike give none."""
+    found = draws[~np.isnan(draws)]
+    if not len(found) or np.ptp(found) <= 1e-12 * max(1.0, abs(float(found[0]))):
+        return undefined("interval", "the resamples do not vary", [None, None])
+    low, high = limits(found, confidence)
+    return [float(low), float(high)]
+
+
+def iid_means(values: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the means of iid resamples of ``values``.
+
+    A resample's mean depends only on how often each distinct value is drawn, so one multinomial draw (for right or wrong, a
+    binomial one) replaces n draws, with the same law.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    n = len(values)
+    if len(distinct) == 2:
+        share = rng.binomial(n, counts[1] / n, resamples) / n
+        return distinct[0] + (distinct[1] - distinct[0]) * share
+    return rng.multinomial(n, counts / n, resamples) @ distinct / n
+
+
+def cluster_weights(clusters: int, resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Yield, in chunks of resamples, how often each cluster is drawn; share them between all that is to be compared."""
+    for start in range(0, resamples, _CHUNK):
+        rows = min(_CHUNK, resamples - start)
+        draws = rng.integers(0, clusters, (rows, clusters))
+        draws += clusters * np.arange(rows)[:, None]
+        yield np.bincount(draws.ravel(), minlength=rows * clusters).reshape(rows, clusters).astype(np.float32)
+
+
+def by_cluster(values: np.ndarray, clusters: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return sums and counts of the values that are not NaN, one row a cluster; ``values`` is items × columns."""
+    seen = ~np.isnan(values)
+    sums = np.zeros((n_clusters, values.shape[1]), np.float32)
+    counts = np.zeros_like(sums)
+    np.add.at(sums, clusters, np.where(seen, values, 0).astype(np.float32))
+    np.add.at(counts, clusters, seen.astype(np.float32))
+    return sums, counts
+
+
+def cluster_means(sums: np.ndarray, counts: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Return resamples × columns of means (ratio estimator) under shared cluster weights.
+
+    Sums and counts are small integers, so single precision is exact here up to 2²⁴.
+    """
+    parts = []
+    for weights in cluster_weights(len(sums), resamples, rng):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts.append((weights @ sums).astype(float) / (weights @ counts))
+    return np.concatenate(parts) if parts else np.empty((0, sums.shape[1]))
+
+
+def pattern_draws(patterns: np.ndarray, n_patterns: int, clusters: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Return how often each item pattern occurs in resamples of whole clusters (resamples × patterns).
+
+    ``patterns`` and ``clusters`` hold each item's pattern and cluster number. Clusters with the same patterns are alike, so
+    how many of each kind are drawn is one multinomial draw.
+    """
+    table = np.zeros((clusters.max(initial=-1) + 1, n_patterns), int)
+    np.add.at(table, (clusters, patterns), 1)
+    kinds, many = np.unique(table, axis=0, return_counts=True)
+    return rng.multinomial(len(table), many / len(table), resamples) @ kinds
+
+
+def rank_draws(draws: np.ndarray) -> np.ndarray:
+    """Return each resample's ranks from 1 (highest), ties in favour of both."""
+    higher = np.empty(draws.shape, int)
+    for column in range(draws.shape[1]):
+        higher[:, column] = (draws > draws[:, [column]]).sum(1)
+    return higher + 1
+
+
+def bootstrap_percentile_limit(k: int, n: int, confidence: float = 0.95) -> Interval:
+    """Return, in percent, the limits the percentile bootstrap of ``k`` in ``n`` tends to: quantiles of a binomial."""
+    from scipy.special import bdtr
+
+    if n <= 0:
+        return undefined("bootstrap_percentile_limit", "n is 0", [None, None])
+    if k in (0, n):
+        return [100.0 * k / n] * 2
+    reached = bdtr(np.arange(n + 1), n, k / n)
+    tail = (1 - confidence) / 2
+    return [100.0 * int(np.searchsorted(reached, quantile)) / n for quantile in (tail, 1 - tail)]
+
+
+def bootstrap_ci(
+    values: Sequence[float], confidence: float = 0.95, resamples: int = 1000, method: str = "percentile", seed: int = 0
+) -> Interval | None:
+    """Return the bootstrap interval of a mean; ``method`` is ``percentile`` or ``BCa``.
+
+    One value, or equal values, have no bootstrap interval: the resamples are all alike. Use an exact one there.
+    """
+    try:
+        sample = np.asarray(values, float)
+    except (TypeError, ValueError):
+        return undefined("bootstrap_ci", "the values are not numbers")
+    if sample.ndim != 1 or len(sample) < 2:
+        return undefined("bootstrap_ci", "fewer than two values")
+    if np.isnan(sample).any() or np.ptp(sample) == 0:
+        return undefined("bootstrap_ci", "the values do not vary or are not all numbers")
+    draws = iid_means(sample, resamples, np.random.default_rng(seed))
+    tail = (1 - confidence) / 2
+    quantiles = [tail, 1 - tail]
+    if method == "BCa":
+        if (quantiles := _bca_quantiles(sample, draws, tail)) is None:
+            return None
+    elif method != "percentile":
+        raise ValueError(f"method {method!r} is neither 'percentile' nor 'BCa'")
+    return np.quantile(draws, quantiles).tolist()
+
+
+def _bca_quantiles(sample: np.ndarray, draws: np.ndarray, tail: float) -> list[float] | None:
+    """Return the bias-corrected and accelerated quantiles of a mean (Efron 1987)."""
+    from scipy.special import ndtr, ndtri
+
+    mean = sample.mean()
+    below = (np.mean(draws < mean) + np.mean(draws <= mean)) / 2
+    if not 0 < below < 1:
+        return undefined("bootstrap_ci", "every resample lies on one side of the estimate")
+    shift = ndtri(below)
+    apart = sample - mean  # the jackknife's influence of a mean
+    acceleration = (apart**3).sum() / (6 * (apart**2).sum() ** 1.5)
+    z = shift + ndtri(np.array([tail, 1 - tail]))
+    return ndtr(shift + z / (1 - acceleration * z)).tolist()

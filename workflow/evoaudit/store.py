@@ -1,0 +1,268 @@
+"""Stage folders on disk: checked Parquet, whole files or none, and the manifest that explains them."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evoaudit import schema
+from evoaudit.errors import InputError, one_line
+from evoaudit.identity import canonical as canonical
+
+#: Rows buffered before a row group is written; bounds memory at every corpus size.
+ROW_GROUP = 8192
+
+
+def sha256_file(path: Path) -> str:
+    """Return the sha256 of a file's bytes."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def text(value: object, limit: int | None = None) -> str | None:
+    """Make a string safe for Parquet and for people: lone surrogates and NULs replaced, optionally bounded.
+
+    None stays None. Nothing else is changed, so values keep their exact spelling.
+    """
+    if value is None:
+        return None
+    clean = str(value).encode("utf-8", "replace").decode("utf-8").replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    return clean if limit is None or len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+class TableWriter:
+    """Write dict rows of one declared table to Parquet in bounded memory.
+
+    Wrong or missing columns and nulls in required columns raise ``ValueError`` (a fault of ours, not of the input).
+    """
+
+    def __init__(self, folder: Path, name: str, stem: str | None = None) -> None:
+        self.name, self.schema = name, schema.TABLES[name]
+        self.path = folder / f"{stem or name}.parquet"
+        self.rows = 0
+        self._buffer: list[dict] = []
+        self._writer = pq.ParquetWriter(self.path, self.schema, compression="zstd", write_statistics=True)
+
+    def add(self, row: dict) -> None:
+        self._buffer.append(row)
+        self.rows += 1
+        if len(self._buffer) >= ROW_GROUP:
+            self._flush()
+
+    def extend(self, rows: Iterable[dict]) -> None:
+        for row in rows:
+            self.add(row)
+
+    def _flush(self) -> None:
+        if self._buffer:
+            self._writer.write_table(check(pa.Table.from_pylist(self._buffer, schema=self.schema), self.name, self._buffer))
+            self._buffer = []
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def __enter__(self) -> "TableWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def check(table: pa.Table, name: str, rows: list[dict] | None = None) -> pa.Table:
+    """Return ``table`` if it is exactly the declared table ``name``, else raise ``ValueError``."""
+    declared = schema.TABLES[name]
+    if rows:
+        for row in rows:
+            if stray := row.keys() - set(declared.names):
+                raise ValueError(f"{name}: columns {sorted(stray)} are not in the schema")
+    if table.schema.names != declared.names or table.schema.types != declared.types:
+        raise ValueError(f"{name}: schema differs: {table.schema.names} != {declared.names}")
+    for field in declared:
+        if not field.nullable and table[field.name].null_count:
+            raise ValueError(f"{name}.{field.name}: nulls in a required column")
+    return table
+
+
+def write_table(folder: Path, name: str, rows: Iterable[dict] | pa.Table, stem: str | None = None) -> int:
+    """Write one declared table and return its row count."""
+    if isinstance(rows, pa.Table):
+        rows = check(rows.select(schema.TABLES[name].names).cast(schema.TABLES[name]), name).to_batches()
+        with pq.ParquetWriter(folder / f"{stem or name}.parquet", schema.TABLES[name], compression="zstd") as writer:
+            total = 0
+            for batch in rows:
+                writer.write_batch(batch)
+                total += batch.num_rows
+        return total
+    with TableWriter(folder, name, stem) as writer:
+        writer.extend(rows)
+    return writer.rows
+
+
+def read_table(folder: Path, name: str, columns: list[str] | None = None, stem: str | None = None) -> pa.Table:
+    """Read one declared table of a stage folder."""
+    path = Path(folder) / f"{stem or name}.parquet"
+    try:
+        return pq.read_table(path, columns=columns, partitioning=None)
+    except FileNotFoundError:
+        raise InputError(path, "file not found", "run the stage that writes it, or give the right folder") from None
+    except pa.ArrowInvalid as error:
+        raise InputError(path, f"not a readable Parquet file ({one_line(str(error), 120)})", "delete its folder and run again") from None
+
+
+def read_rows(folder: Path, name: str, columns: list[str] | None = None) -> list[dict]:
+    """Read one declared table as a list of dicts."""
+    return read_table(folder, name, columns).to_pylist()
+
+
+@contextmanager
+def staging(folder: Path) -> Iterator[Path]:
+    """Yield a scratch folder whose files move into ``folder`` only if the block succeeds, the manifest last.
+
+    On failure nothing is left behind, so a reader never meets half a stage.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.glob(".partial-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    scratch = folder / f".partial-{os.getpid()}"
+    scratch.mkdir()
+    try:
+        yield scratch
+        names = sorted(scratch.iterdir(), key=lambda path: (path.name == "manifest.json", path.name))
+        for path in names:
+            target = folder / path.name
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            os.replace(path, target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+class Counts:
+    """Tally what was read, kept and dropped, and collect the drop rows."""
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+        self.read: Counter[str] = Counter()
+        self.kept: Counter[str] = Counter()
+        self.dropped: dict[str, Counter[str]] = {}
+        self.rows: list[dict] = []
+
+    def keep(self, unit: str, n: int = 1) -> None:
+        self.read[unit] += n
+        self.kept[unit] += n
+
+    def drop(self, unit: str, source: str, item: str, reason: str, detail: str | None = None) -> None:
+        self.read[unit] += 1
+        self.dropped.setdefault(unit, Counter())[reason] += 1
+        self.rows.append(
+            {
+                "stage": self.stage,
+                "source": source,
+                "unit": unit,
+                "item": one_line(item, 300),
+                "reason": reason,
+                "detail": None if detail is None else one_line(detail, 300),
+            }
+        )
+
+    def drop_many(self, unit: str, reason: str, n: int) -> None:
+        """Tally ``n`` drops of one reason without a row for each."""
+        if n:
+            self.read[unit] += n
+            self.dropped.setdefault(unit, Counter())[reason] += n
+
+    def summary(self, unit: str) -> dict:
+        """Return manifest counts with ``unit`` on top and every other unit below; raises if they do not reconcile."""
+        units = {name: self._one(name) for name in sorted({unit, *self.read})}
+        return {"unit": unit, **units.pop(unit), "others": units}
+
+    def _one(self, unit: str) -> dict:
+        dropped = dict(sorted(self.dropped.get(unit, Counter()).items()))
+        read, kept = self.read[unit], self.kept[unit]
+        if read != kept + sum(dropped.values()):
+            raise ValueError(f"{self.stage}: {unit}: read {read} != kept {kept} + dropped {sum(dropped.values())}")
+        return {"read": read, "kept": kept, "dropped": dropped}
+
+
+def write_manifest(
+    folder: Path,
+    *,
+    stage: str,
+    key: str,
+    format_version: int,
+    seed: int | None,
+    config: Any,
+    upstream: dict[str, Any],
+    counts: dict,
+    deep: bool = True,
+) -> None:
+    """Write ``manifest.json``: what made this folder and the sha256 of every file in it.
+
+    Everything but ``packages`` and ``revision`` is a function of inputs, config and seed. With ``deep=False`` only the
+    files at the top are listed, for folders of very many files that list the others in a file of their own.
+    """
+    files = {
+        path.relative_to(folder).as_posix(): sha256_file(path)
+        for path in sorted(folder.rglob("*") if deep else folder.glob("*"))
+        if path.is_file() and path.name != "manifest.json"
+    }
+    manifest = {
+        "stage": stage,
+        "key": key,
+        "format_version": format_version,
+        "seed": seed,
+        "config": config,
+        "upstream": upstream,
+        "counts": counts,
+        "files": files,
+        "packages": packages(),
+        "revision": revision(),
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> dict:
+    """Read a stage folder's manifest."""
+    path = Path(folder) / "manifest.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(path, "file not found", "run the stage that writes it") from None
+    except ValueError as error:
+        raise InputError(path, f"not JSON ({error})", "delete its folder and run again") from None
+
+
+def packages() -> dict[str, str]:
+    """Return the versions of the packages whose behaviour the data depends on."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": platform.python_version()}
+    for name in ("evoaudit", "duckdb", "imagehash", "matplotlib", "numpy", "openai", "pillow", "pyarrow", "scipy", "snakemake"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def revision() -> str | None:
+    """Return the git revision of the code, or None outside a checkout."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None

@@ -1,0 +1,600 @@
+"""The probe tables: split, chance, main results, slices, controls, intervals, relations."""
+
+import json
+import math
+from collections import Counter
+
+import numpy as np
+
+from evoaudit.stats import (
+    brier_score,
+    expected_calibration_error,
+    holm,
+    kendall_exact_p_two_sided,
+    kendall_tau_b,
+    pearson_r,
+    reliability_bins,
+    spearman_p_two_sided,
+    spearman_rho,
+    wilson_ci,
+)
+from evoaudit.stats.resample import FEW_CLUSTERS, interval, rank_draws
+from evoaudit.tables.inputs import Empty, numbers
+from evoaudit.tables.literature import published
+from evoaudit.tables.panel import INDEX, INDEX_ACTION, METRICS, PUBLISHED_CHANCE, TASKS, Answers, Panel
+
+T3_SLICES = ("cross", "same_domain", "long_skip")
+T2_CLASSES = ("click", "type", "select")
+
+
+def _percent(part: float, whole: float) -> float | None:
+    return 100 * part / whole if whole else None
+
+
+def _interval(draws: np.ndarray | None, confidence: float) -> list[float | None]:
+    return [None, None] if draws is None else interval(draws, confidence)
+
+
+def _wilson(k: float, n: int, confidence: float) -> list[float | None]:
+    return [None if bound is None else 100 * bound for bound in wilson_ci(k, n, confidence)]
+
+
+def _require_items(panel: Panel) -> None:
+    if not any(len(items) for items in panel.items.values()):
+        raise Empty("No probes were mined in this run.")
+
+
+def split(panel: Panel) -> list[dict]:
+    """Return the counts of the split: slices of the probes, then all items by domain, source and screens."""
+    _require_items(panel)
+    known = {(row["part"], row["slice"]): row for row in published("evogui_table1")}
+    rows = []
+    for task in TASKS:
+        items = panel.items[task]
+        order = {name: place for place, name in enumerate((*T2_CLASSES, *T3_SLICES))}
+        for name, n in sorted(items.by_slice.items(), key=lambda pair: (order.get(pair[0], -1), pair[0])):
+            there = known.get((task.upper(), name))
+            rows.append(
+                {
+                    "part": task.upper(),
+                    "slice": name,
+                    "count": n,
+                    "share": _percent(n, len(items)),
+                    "published_count": int(there["value"]) if there else None,
+                    "published_share": None,
+                    "simulated": bool(items.simulated[items.slices == name].any()),
+                }
+            )
+    together = [items for items in panel.items.values() if len(items)]
+    total = sum(map(len, together))
+    domains = Counter(str(domain) for items in together for domain in items.domains if domain)
+    sources = Counter(str(source) for items in together for source in items.sources)
+    screens = _screens(panel)
+    found: list[tuple[str, float | None, float | None]] = [("domains", len(domains), None)]
+    if domains:
+        found.append(("top_domain_share", max(domains.values()), _percent(max(domains.values()), total)))
+    found += [(f"source_{name}", n, _percent(n, total)) for name, n in sorted(sources.items())]
+    if len(screens):
+        found += [
+            ("screens_median", int(np.median(screens)), None),
+            ("screens_p95", int(np.percentile(screens, 95, method="higher")), None),
+        ]
+    for name, n, share in found:
+        there = known.get(("All", name))
+        in_share = there is not None and there["unit"] == "percent"
+        rows.append(
+            {
+                "part": "All",
+                "slice": name,
+                "count": n,
+                "share": share,
+                "published_count": int(there["value"]) if there and not in_share else None,
+                "published_share": there["value"] if in_share else None,
+                "simulated": panel.simulated(),
+            }
+        )
+    return rows
+
+
+def _screens(panel: Panel) -> np.ndarray:
+    """Return how many screens each trajectory that gave an item has: its steps and the screen after the last."""
+    used = {str(one) for items in panel.items.values() for one in items.trajectories}
+    rows = panel.run.rows(panel.run.folders.normalised, "trajectories", ["trajectory_id", "n_steps"])
+    return np.array(sorted(row["n_steps"] + 1 for row in rows if row["trajectory_id"] in used))
+
+
+def domains(panel: Panel) -> list[dict]:
+    """Return how evenly domains, sources and trajectories share each probe."""
+    _require_items(panel)
+    rows = []
+    parts = {task.upper(): [panel.items[task]] for task in TASKS} | {"All": list(panel.items.values())}
+    for part, held in parts.items():
+        total = sum(map(len, held))
+        if not total:
+            continue
+        named = Counter(str(domain) if domain else "(none)" for items in held for domain in items.domains)
+        sources = Counter(str(source) for items in held for source in items.sources)
+        trajectories = Counter(str(one) for items in held for one in items.trajectories)
+        entropy = -sum(n / total * math.log(n / total) for n in sorted(named.values()))
+        top, source = (min(counter, key=lambda name, counter=counter: (-counter[name], name)) for counter in (named, sources))
+        rows.append(
+            {
+                "part": part,
+                "n": total,
+                "domains": len(named),
+                "effective_domains": math.exp(entropy),
+                "top_domain": top,
+                "top_share": _percent(named[top], total),
+                "sources": len(sources),
+                "top_source": source,
+                "top_source_share": _percent(sources[source], total),
+                "trajectories": len(trajectories),
+                "top_trajectory_share": _percent(max(trajectories.values()), total),
+                "simulated": any(bool(items.simulated.any()) for items in held),
+            }
+        )
+    return rows
+
+
+def baselines(panel: Panel) -> list[dict]:
+    """Return exact chance, the random solver's mean and the best constant answer."""
+    _require_items(panel)
+    rows = []
+    for metric, task in METRICS.items():
+        items = panel.items[task]
+        if not len(items):
+            continue
+        keys = Counter(str(items.slices[place] if metric.startswith("t2") else items.answers[place]) for place in range(len(items)))
+        common = min(keys, key=lambda key: (-keys[key], key))
+        hits = keys[common]
+        if metric == "t2_joint":  # a constant action has no value, so only a constant click can be right
+            common, hits = "click", keys["click"]
+        rows.append(
+            {
+                "metric": metric,
+                "exact": panel.exact[metric],
+                "random_mean": panel.random.accuracy(metric) if panel.random else None,
+                "random_runs": panel.random.runs if panel.random else None,
+                "constant": _percent(hits, len(items)) if metric != "t1" else None,
+                "constant_answer": common if metric != "t1" else None,
+                "n": len(items),
+                "published": PUBLISHED_CHANCE[metric],
+                "simulated": bool(items.simulated.any()),
+            }
+        )
+    return rows
+
+
+def _counts(one: Answers) -> dict[str, int]:
+    return {
+        f"n_{status}": sum(n for (_, name), n in one.counts.items() if name == status) for status in ("answered", "unanswered", "invalid")
+    }
+
+
+def evogui_main(panel: Panel) -> list[dict]:
+    """Return the main table: chance first, then the models by group."""
+    rows = []
+    chance = panel.exact
+    heading = "Baseline"
+    rows.append(
+        {
+            "group": heading,
+            "model": "chance (exact)",
+            **chance,
+            "evogain": panel.gains(chance),
+            "runs": None,
+            **{f"published_{metric}": None for metric in (*METRICS, "evogain")},
+            "simulated": panel.simulated(),
+        }
+    )
+    for one in panel.main:
+        is_random = panel.random is not None and one.model == panel.random.model
+        there = panel.published.get(one.model.casefold())
+        if is_random:
+            there = {**PUBLISHED_CHANCE, "evogain": 0.0}
+        missing = [task.upper() for task in TASKS if len(panel.items[task]) and one.accuracy({"t2": "t2_joint"}.get(task, task)) is None]
+        settings = panel.run.models.get(one.model, {})
+        row = {
+            "group": panel.heading(one.model),
+            "model": f"{one.model} (mean of {one.runs} runs)" if one.runs > 1 else one.model,
+            **{metric: one.accuracy(metric) for metric in METRICS},
+            "evogain": panel.evogain(one),
+            **_counts(one),
+            "max_image_side": one.side,
+            "runs": one.runs,
+            "parameters_b": settings.get("parameters_b"),
+            "family": settings.get("family"),
+            **{f"published_{metric}": there[metric] if there else None for metric in (*METRICS, "evogain")},
+            "note": f"no answer to {', '.join(missing)}" if missing else None,
+            "simulated": panel.simulated(),
+        }
+        rows.insert(0, row) if is_random else rows.append(row)
+    return rows
+
+
+def evogui_intervals(panel: Panel) -> list[dict]:
+    """Return EvoGain with both intervals and the ranks the resamples allow."""
+    rivals, draws = panel.contest
+    _ = panel.main
+    known = {row["model"].casefold(): row for row in published("evogui_table3")}
+    places = rank_draws(draws)
+    clusters = panel.clusters[1]
+    note = f"{clusters} trajectories: too few for the clustered interval to cover what it says" if clusters < FEW_CLUSTERS else None
+    points = np.array([panel.evogain(one) for one in rivals], float)
+    rows = []
+    for one in sorted(panel.main, key=lambda one: (-(gain if (gain := panel.evogain(one)) is not None else -1e9), one.model)):
+        there = known.get(one.model.casefold())
+        low, high = _interval(panel.iid_draws(one), panel.run.confidence)
+        row = {
+            "rank": None,
+            "model": one.model,
+            "evogain": panel.evogain(one),
+            "evogain_low": low,
+            "evogain_high": high,
+            **{metric: one.accuracy(metric) for metric in INDEX},
+            "group": panel.heading(one.model),
+            "published_evogain": there["evogain"] if there else None,
+            "published_evogain_low": there["ci_low"] if there else None,
+            "published_evogain_high": there["ci_high"] if there else None,
+            "simulated": panel.simulated(),
+            "clusters": clusters,
+        }
+        if one in rivals:
+            place = rivals.index(one)
+            row["rank"] = int((points > points[place]).sum()) + 1
+            if clusters > 1:
+                ends = np.quantile(
+                    places[:, place], [0.5 - panel.run.confidence / 2, 0.5 + panel.run.confidence / 2], method="inverted_cdf"
+                )
+                row["rank_low"], row["rank_high"] = (int(end) for end in ends)
+                row["p_best"] = _percent(float((places[:, place] == 1).mean()), 1)
+                row["cluster_low"], row["cluster_high"] = _interval(draws[:, place], panel.run.confidence)
+            still = [metric for metric in INDEX if row[metric] in (0, 100)]
+            alike = f"no variation to resample in {', '.join(metric.split('_')[0].upper() for metric in still)}" if still else None
+            row["note"] = "; ".join(filter(None, (note, alike))) or None
+        else:
+            row["note"] = "not ranked: a baseline" if row["evogain"] is not None else "not ranked: a task without answers"
+        rows.append(row)
+    return sorted(rows, key=lambda row: (row["rank"] is None, row["rank"] or 0))
+
+
+def t2_recall(panel: Panel) -> list[dict]:
+    """Return T2's action recall by class."""
+    return _slices(panel, "t2", "t2_top1", T2_CLASSES, "evogui_table5", whole="t2_top1")
+
+
+def t3_slices(panel: Panel) -> list[dict]:
+    """Return T3 accuracy by kind of distractor."""
+    return _slices(panel, "t3", "t3", T3_SLICES, "evogui_table6", intervals=True)
+
+
+def _slices(
+    panel: Panel, task: str, metric: str, slices: tuple[str, ...], paper: str, whole: str = "", intervals: bool = False
+) -> list[dict]:
+    main, items = panel.main, panel.items[task]
+    if not len(items):
+        raise Empty(f"No {task.upper()} items were mined in this run.")
+    known = {row["model"].casefold(): row for row in published(paper)}
+    rows = []
+    for one in main:
+        there = known.get(one.model.casefold())
+        row = {"group": panel.heading(one.model), "model": one.model, "simulated": bool(items.simulated.any())}
+        if whole:
+            row[whole], row[f"published_{whole}"] = one.accuracy(metric), there[whole] if there else None
+        for name in slices:
+            keep = items.slices == name
+            n, score = one.answered(metric, keep), one.accuracy(metric, keep)
+            row |= {name: score, f"n_{name}": n, f"published_{name}": there[name] if there else None}
+            if intervals:
+                row[f"{name}_low"], row[f"{name}_high"] = _wilson(0 if score is None else n * score / 100, n, panel.run.confidence)
+        rows.append(row)
+    return rows
+
+
+def resolution(panel: Panel) -> list[dict]:
+    """Return accuracy at 512 and 1024 pixels over the items answered at both, and the paired difference."""
+    _ = panel.main
+    sides = sorted(
+        {model for model, condition, side in panel.answers if condition == "full" and side == 512}
+        & {model for model, condition, side in panel.answers if condition == "full" and side == 1024}
+    )
+    if not sides:
+        raise Empty("No model was asked at both 512 and 1024 pixels.")
+    known = {row["model"].casefold(): row for row in published("evogui_table7")}
+    rows = []
+    for model in sides:
+        small, large = panel.answers[model, "full", 512], panel.answers[model, "full", 1024]
+        there = known.get(model.casefold())
+        for name in (*METRICS, "long_skip"):
+            metric = "t3" if name == "long_skip" else name
+            if metric not in small.values or metric not in large.values:
+                continue
+            both = ~np.isnan(small.values[metric]) & ~np.isnan(large.values[metric])
+            if name == "long_skip":
+                both &= panel.items["t3"].slices == "long_skip"
+            if not both.any():
+                continue
+            pair = [Answers(model, "full", one.side, {metric: np.where(both, one.values[metric], np.nan)}) for one in (small, large)]
+            draws = panel.shared_draws(pair, (metric,), f"resolution-{name}")[metric]
+            low, high = _interval(draws[:, 1] - draws[:, 0], panel.run.confidence)
+            a, b = (one.accuracy(metric) for one in pair)
+            rows.append(
+                {
+                    "model": model,
+                    "metric": name,
+                    "side_512": a,
+                    "side_1024": b,
+                    "difference": b - a,
+                    "difference_low": low,
+                    "difference_high": high,
+                    "n": int(both.sum()),
+                    "published_side_512": there[f"{name}_512"] if there else None,
+                    "published_side_1024": there[f"{name}_1024"] if there else None,
+                    "simulated": bool(panel.items[METRICS[metric]].simulated.any()),
+                }
+            )
+    return rows
+
+
+def shortcut_controls(panel: Panel) -> list[dict]:
+    """Return each controlled model under every condition it was asked in."""
+    _ = panel.main
+    controlled = sorted({model for model, condition, _ in panel.answers if condition != "full"})
+    if not controlled:
+        raise Empty("No model was asked without its pictures; give a model `conditions: [full, black, metadata]`.")
+    known = {(row["model"].casefold(), row["condition"]): row for row in published("evogui_table8")}
+    rows = []
+    for model in controlled:
+        side = min(
+            (side for name, condition, side in panel.answers if name == model and condition != "full"), key=lambda side: (side != 512, side)
+        )
+        for condition in ("full", "black", "metadata"):
+            one = panel.answers.get((model, condition, side))
+            if one is None:
+                continue
+            there = known.get((model.casefold(), condition), {})
+            rows.append(
+                {
+                    "model": model,
+                    "condition": condition,
+                    "t1": one.accuracy("t1"),
+                    "t1_kendall_tau": one.accuracy("tau"),
+                    "t2_top1": one.accuracy("t2_top1"),
+                    "t3": one.accuracy("t3"),
+                    "t2_joint": one.accuracy("t2_joint"),
+                    **_counts(one),
+                    **{f"published_{name}": there.get(name) for name in ("t1", "t1_kendall_tau", "t2_top1", "t3")},
+                    "simulated": panel.simulated(),
+                }
+            )
+    return rows
+
+
+def osworld_relation(panel: Panel) -> list[dict]:
+    """Return models that have a reported OSWorld success rate."""
+    known = {row["model"].casefold(): row for row in published("evogui_table9")}
+    rows = [
+        {
+            "model": one.model,
+            "osworld": float(panel.run.models[one.model]["osworld"]),
+            "evogain": panel.evogain(one),
+            "published_evogain": known.get(one.model.casefold(), {}).get("evogain"),
+            "simulated": panel.simulated(),
+        }
+        for one in panel.main
+        if panel.run.models.get(one.model, {}).get("osworld") is not None
+    ]
+    if not rows:
+        raise Empty("No scored model has an `osworld` figure in the config.")
+    return sorted(rows, key=lambda row: (row["osworld"], row["model"]))
+
+
+def rank_relation(panel: Panel) -> list[dict]:
+    """Return rank correlations of EvoGain with OSWorld, with EvoGain-Action and with size."""
+    main = [one for one in panel.main if panel.evogain(one) is not None]
+    compared = [one for one in main if panel.group(one.model) != "baseline"] or main
+    pairs: dict[str, list[tuple[float | None, float | None]]] = {
+        "osworld, evogain": [(panel.run.models.get(one.model, {}).get("osworld"), panel.evogain(one)) for one in compared],
+        "evogain, evogain_action": [(panel.evogain(one), panel.evogain(one, INDEX_ACTION)) for one in compared],
+        "parameters_b, evogain": [(panel.run.models.get(one.model, {}).get("parameters_b"), panel.evogain(one)) for one in compared],
+    }
+    rows = []
+    for name, values in pairs.items():
+        kept = [(float(a), float(b)) for a, b in values if a is not None and b is not None]
+        if len(kept) < 2:
+            continue
+        x, y = zip(*kept, strict=True)
+        untied = len(set(x)) == len(x) and len(set(y)) == len(y)
+        tau = kendall_tau_b(x, y)
+        rows.append(
+            {
+                "pair": name,
+                "n": len(kept),
+                "spearman": spearman_rho(x, y),
+                "kendall": tau,
+                "pearson": pearson_r(x, y),
+                "spearman_p": spearman_p_two_sided(x, y),
+                "kendall_p": kendall_exact_p_two_sided(tau, len(kept)) if untied and tau is not None and len(kept) <= 100 else None,
+                "note": None if tau is not None else "one side is constant",
+                "simulated": panel.simulated(),
+            }
+        )
+    if not rows:
+        raise Empty("Fewer than two models have both values.")
+    return rows
+
+
+def evogain_action(panel: Panel) -> list[dict]:
+    """Return EvoGain beside EvoGain-Action, and both ranks."""
+    found = [(one, panel.evogain(one), panel.evogain(one, INDEX_ACTION)) for one in panel.main]
+    rivals = [row for row in found if None not in row and panel.group(row[0].model) != "baseline"] or [
+        row for row in found if None not in row
+    ]
+    rows = []
+    for one, gain, action in found:
+        there = panel.published.get(one.model.casefold())
+        ranked = any(one is rival for rival, _, _ in rivals)
+        rows.append(
+            {
+                "model": one.model,
+                "evogain": gain,
+                "evogain_action": action,
+                "rank": 1 + sum(other > gain for _, other, _ in rivals) if ranked else None,
+                "rank_action": 1 + sum(other > action for _, _, other in rivals) if ranked else None,
+                "published_evogain": there["evogain"] if there else None,
+                "simulated": panel.simulated(),
+            }
+        )
+    return rows
+
+
+def pairwise_models(panel: Panel) -> list[dict]:
+    """Return every pair's difference in EvoGain under shared resamples."""
+    from scipy.special import ndtr, stdtr
+
+    _ = panel.main
+    rivals, draws = panel.contest
+    if len(rivals) < 2:
+        raise Empty("Fewer than two models were scored.")
+    clusters = panel.clusters[1]
+    few = clusters < FEW_CLUSTERS
+    rows, p = [], []
+    points = [panel.evogain(one) for one in rivals]
+    order = sorted(range(len(rivals)), key=lambda place: (-points[place], rivals[place].model))
+    for number, a in enumerate(order):
+        for b in order[number + 1 :]:
+            apart = draws[:, a] - draws[:, b]
+            difference = points[a] - points[b]
+            low, high = _interval(apart, panel.run.confidence) if clusters > 1 else (None, None)
+            spread = float(np.nanstd(apart, ddof=1)) if clusters > 1 else 0.0
+            # With few clusters the normal law is too sure of itself; Student's t allows for it.
+            score = abs(difference) / spread if spread > 0 else None
+            p.append(1.0 if score is None else float(2 * (stdtr(clusters - 1, -score) if few else ndtr(-score))))
+            rows.append(
+                {
+                    "model_a": rivals[a].model,
+                    "model_b": rivals[b].model,
+                    "difference": difference,
+                    "low": low,
+                    "high": high,
+                    "p": p[-1],
+                    "clusters": clusters,
+                    "note": f"{clusters} trajectories only" if few else None,
+                    "simulated": panel.simulated(),
+                }
+            )
+    for row, adjusted in zip(rows, holm(p), strict=True):
+        row["p_adjusted"] = adjusted
+    return rows
+
+
+def _confident(panel: Panel) -> list[tuple[str, str, np.ndarray, np.ndarray, int]]:
+    """Return (model, task, confidence, correct, answered) of main rows that state a confidence."""
+    _ = panel.main
+    table = panel.scores
+    model, task, status = (np.array(table[name].to_pylist(), object) for name in ("model", "task", "status"))
+    condition, side = np.array(table["condition"].to_pylist(), object), np.asarray(table["max_image_side"])
+    confidence, correct = numbers(table["confidence"]), numbers(table["correct"])
+    found = []
+    for one in panel.main:
+        mine = (model == one.model) & (condition == one.condition) & (side == one.side) & (status == "answered")
+        for name in TASKS:
+            inside = mine & (task == name)
+            stated = inside & ~np.isnan(confidence)
+            if stated.any():
+                found.append((one.model, name, np.clip(confidence[stated], 0, 1), correct[stated], int(inside.sum())))
+    if not found:
+        raise Empty("No answer states a confidence.")
+    return found
+
+
+def calibration(panel: Panel) -> list[dict]:
+    """Return how far stated confidence matches accuracy."""
+    return [
+        {
+            "model": model,
+            "task": task,
+            "n": len(stated),
+            "brier": brier_score(stated, right),
+            "ece": expected_calibration_error(stated, right),
+            "confidence": 100 * float(stated.mean()),
+            "accuracy": 100 * float(right.mean()),
+            "n_answered": answered,
+            "simulated": panel.simulated(),
+        }
+        for model, task, stated, right, answered in _confident(panel)
+    ]
+
+
+def reliability(panel: Panel) -> list[dict]:
+    """Return the bins of the calibration table."""
+    rows = []
+    for model, task, stated, right, _ in _confident(panel):
+        for one in reliability_bins(stated, right):
+            low, high = _wilson(one["n_correct"], one["n"], panel.run.confidence)
+            rows.append(
+                {
+                    "model": model,
+                    "task": task,
+                    "bin_low": one["low"],
+                    "bin_high": one["high"],
+                    "n": one["n"],
+                    "confidence": 100 * one["confidence"],
+                    "accuracy": 100 * one["accuracy"],
+                    "accuracy_low": low,
+                    "accuracy_high": high,
+                    "simulated": panel.simulated(),
+                }
+            )
+    return rows
+
+
+def _key_word(task: str, answer: object) -> str | None:
+    """Return what the position-bias table counts in an answer or a key."""
+    if task == "t1":
+        order = answer.get("order") if isinstance(answer, dict) else answer
+        return None if not isinstance(order, list) else "as shown" if order == sorted(order) else "otherwise"
+    if isinstance(answer, dict):
+        answer = answer.get("action") or answer.get("answer")
+    elif isinstance(answer, list):
+        answer = answer[0] if answer else None
+    return answer if isinstance(answer, str) else None
+
+
+def position_bias(panel: Panel) -> list[dict]:
+    """Return the share of each answer beside the share of its keys."""
+    _ = panel.main
+    counts: dict[tuple[str, str, int], Counter] = {}
+    grouped = panel.scores.group_by(["model", "condition", "max_image_side", "task", "status", "answer"]).aggregate([([], "count_all")])
+    for row in grouped.to_pylist():
+        if row["status"] == "answered" and row["answer"] is not None:
+            word = _key_word(row["task"], json.loads(row["answer"]))
+            if word is not None:
+                counts.setdefault((row["model"], row["task"], row["max_image_side"] if row["condition"] == "full" else -1), Counter())[
+                    word
+                ] += row["count_all"]
+    rows = []
+    for one in panel.main:
+        for task in TASKS:
+            given, items = counts.get((one.model, task, one.side)), panel.items[task]
+            if not given or not len(items):
+                continue
+            keys = Counter(filter(None, (_key_word(task, list(key) if task == "t1" and key is not None else key) for key in items.answers)))
+            total, known = given.total(), keys.total()
+            for word in sorted({*given, *keys} - {"otherwise"}):
+                share, expected = 100 * given[word] / total, _percent(keys[word], known)
+                rows.append(
+                    {
+                        "model": one.model,
+                        "task": task,
+                        "answer": word,
+                        "share": share,
+                        "expected_share": expected,
+                        "n": total,
+                        "difference": None if expected is None else share - expected,
+                        "simulated": bool(items.simulated.any()),
+                    }
+                )
+    if not rows:
+        raise Empty("No answer could be read.")
+    return rows

@@ -1,0 +1,473 @@
+"""Every table declared once: name, words, columns and what it needs. Builders fill it, renderers and figures read it."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Kind → (unit, decimals). Shares and scores are on the 0–100 scale.
+KINDS: dict[str, tuple[str, int | None]] = {
+    "text": ("", None),
+    "flag": ("", None),
+    "n": ("", 0),
+    "pct": ("%", 1),
+    "points": ("points", 1),
+    "coef": ("", 3),
+    "p": ("", 4),
+    "usd": ("USD", 4),
+    "s": ("s", 1),
+    "number": ("", None),
+    "size": ("", 1),
+}
+
+LABELS = {
+    "t1": "T1",
+    "t2_top1": "T2 top-1",
+    "t2_joint": "T2 joint",
+    "t3": "T3",
+    "evogain": "EvoGain",
+    "evogain_action": "EvoGain-Action",
+    "t1_kendall_tau": "T1 Kendall tau",
+    "n": "n",
+    "gf": "GF",
+    "efn": "EFN",
+    "wrong": "wrong",
+    "osworld": "OSWorld",
+    "cross": "cross-trajectory",
+    "same_domain": "same domain",
+    "long_skip": "long skip",
+    "side_512": "512 px",
+    "side_1024": "1024 px",
+    "ece": "ECE",
+    "brier": "Brier",
+    "f1": "F1",
+    "mast_mode": "MAST mode",
+    "usd": "USD",
+    "usd_per_attempt": "USD per attempt",
+    "usd_per_verified_success": "USD per verified success",
+    "efn_with": "EFN with",
+    "efn_without": "EFN without",
+    "p_adjusted": "p (Holm)",
+    "t2_use": "T2 use",
+    "gwet_ac1": "AC1",
+    "parameters_b": "parameters (billions)",
+    "p_best": "chance of best",
+    "max_image_side": "image side (px)",
+    "cohen_kappa": "Cohen kappa",
+    "krippendorff_alpha": "alpha",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. ``best`` marks metrics where ``high`` or ``low`` wins; ``extra`` ones stay out of the printed (LaTeX) table."""
+
+    name: str
+    kind: str
+    best: str = ""
+    extra: bool = False
+
+    @property
+    def unit(self) -> str:
+        return KINDS[self.kind][0]
+
+    @property
+    def decimals(self) -> int | None:
+        return KINDS[self.kind][1]
+
+    @property
+    def label(self) -> str:
+        prefix, name = ("published ", self.name.removeprefix("published_")) if self.name.startswith("published_") else ("", self.name)
+        return prefix + (LABELS.get(name) or name.replace("_", " "))
+
+    @property
+    def arrow(self) -> "pa.DataType":
+        import pyarrow as pa
+
+        return {"text": pa.string(), "flag": pa.bool_(), "n": pa.int64()}.get(self.kind, pa.float64())
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table. ``group`` names the column whose runs of equal values get a heading; ``reason`` says what is missing when it is empty."""
+
+    name: str
+    title: str
+    paper: str
+    columns: tuple[Column, ...]
+    note: str
+    reason: str
+    group: str = ""
+
+    @property
+    def run_data(self) -> bool:
+        """Whether rows come from the run, and so say whether they are simulated."""
+        return self.columns[-1].name == "simulated"
+
+    def arrow(self) -> "pa.Schema":
+        import pyarrow as pa
+
+        return pa.schema([pa.field(column.name, column.arrow) for column in self.columns])
+
+
+def _columns(text: str, simulated: bool) -> tuple[Column, ...]:
+    """Parse ``name:kind`` words: ``^`` or ``v`` says which end is best, ``±`` adds ``_low`` and ``_high``, ``|`` opens the extras."""
+    found, extra = [], False
+    for word in text.split():
+        if word == "|":
+            extra = True
+            continue
+        name, _, kind = word.partition(":")
+        interval = kind.endswith("±")
+        kind = kind.removesuffix("±")
+        best = {"^": "high", "v": "low"}.get(kind[-1], "")
+        kind = kind[:-1] if best else kind
+        found.append(Column(name, kind, best, extra))
+        if interval:
+            found += [Column(f"{name}_low", kind, "", extra), Column(f"{name}_high", kind, "", extra)]
+    if simulated:
+        found.append(Column("simulated", "flag", "", True))
+    return tuple(found)
+
+
+def _table(
+    name: str, title: str, paper: str, columns: str, note: str = "", reason: str = "", group: str = "", simulated: bool = True
+) -> Table:
+    return Table(name, title, paper, _columns(columns, simulated), note, reason, group)
+
+
+_SCORES = "No model was scored in this run; list models in the config."
+_AUDIT = "No verdicts were audited in this run; configure `audit` and judges or labels."
+
+_ALL = (
+    _table(
+        "ingest",
+        "What was read, kept and dropped",
+        "",
+        "source:text stage:text unit:text read:n kept:n dropped:n reconciles:flag",
+        "Every stage counts what it reads; `read` is `kept` plus `dropped`. Drops by reason are in the table `drops`.",
+        "No stage's folder was given.",
+    ),
+    _table(
+        "split",
+        "Probe split",
+        "EvoGUI Table 1",
+        "part:text slice:text count:n share:pct | published_count:n published_share:pct",
+        "Shares are of the part. Below the three probes, all items together: domains, sources, and screens in the trajectories drawn from.",
+        "No probes were mined in this run.",
+        group="part",
+    ),
+    _table(
+        "domains",
+        "Balance of the split",
+        "EvoGUI Table 1",
+        "part:text n:n domains:n effective_domains:size top_domain:text top_share:pct sources:n top_source:text top_source_share:pct "
+        "| trajectories:n top_trajectory_share:pct",
+        "The effective number of domains is the exponential of their entropy: as many equally used domains would be as mixed.",
+        "No probes were mined in this run.",
+    ),
+    _table(
+        "baselines",
+        "Chance",
+        "EvoGUI Table 2, baseline row",
+        "metric:text exact:pct random_mean:pct random_runs:n | constant:pct constant_answer:text n:n published:pct",
+        "Exact chance is what uniform guessing scores on this split in the mean; the random solver only estimates it. `constant` "
+        "always gives "
+        "the commonest answer.",
+        "No probes were mined in this run.",
+    ),
+    _table(
+        "evogui_main",
+        "Main results",
+        "EvoGUI Table 2",
+        "group:text model:text t1:pct^ t2_top1:pct^ t2_joint:pct^ t3:pct^ evogain:pct^ | n_answered:n n_unanswered:n n_invalid:n "
+        "max_image_side:n "
+        "runs:n parameters_b:size family:text published_t1:pct published_t2_top1:pct published_t2_joint:pct published_t3:pct "
+        "published_evogain:pct note:text",
+        "Percent. Accuracy is over the items with an answer; an unusable answer is wrong, a missing one is counted apart. EvoGain is over "
+        "the chance level named in the table `baselines`.",
+        _SCORES,
+        group="group",
+    ),
+    _table(
+        "evogui_intervals",
+        "EvoGain with intervals",
+        "EvoGUI Table 3",
+        "rank:n model:text evogain:pct± t1:pct^ t2_joint:pct^ t3:pct^ rank_low:n rank_high:n | p_best:pct cluster_low:pct cluster_high:pct "
+        "clusters:n group:text published_evogain:pct published_evogain_low:pct published_evogain_high:pct note:text",
+        "Point estimates are the observed accuracies. The interval beside EvoGain resamples items independently, as the paper does; the "
+        "clustered one resamples trajectories, which items share. Rank intervals and the chance of being best come from the latter.",
+        _SCORES,
+    ),
+    _table(
+        "action_map",
+        "Action normalisation",
+        "EvoGUI Table 4",
+        "source_action:text unified_action:text t2_use:text | sources:text published_unified_action:text published_t2_use:text",
+        "Every verb the readers know. Actions outside T2 still lend their screens to T1 and T3.",
+        "No reader lists its actions.",
+        simulated=False,
+    ),
+    _table(
+        "t2_recall",
+        "T2 by action",
+        "EvoGUI Table 5",
+        "group:text model:text t2_top1:pct^ click:pct^ type:pct^ select:pct^ | n_click:n n_type:n n_select:n published_t2_top1:pct "
+        "published_click:pct published_type:pct published_select:pct",
+        "Percent of each class whose action was named.",
+        _SCORES,
+        group="group",
+    ),
+    _table(
+        "t3_slices",
+        "T3 by distractor",
+        "EvoGUI Table 6",
+        "group:text model:text cross:pct^ same_domain:pct^ long_skip:pct^ | cross_low:pct cross_high:pct "
+        "same_domain_low:pct same_domain_high:pct long_skip_low:pct long_skip_high:pct n_cross:n n_same_domain:n n_long_skip:n "
+        "published_cross:pct "
+        "published_same_domain:pct published_long_skip:pct",
+        "Percent correct; chance is 50. Wilson intervals.",
+        _SCORES,
+        group="group",
+    ),
+    _table(
+        "resolution",
+        "Resolution",
+        "EvoGUI Table 7",
+        "model:text metric:text side_512:pct side_1024:pct difference:points± | n:n published_side_512:pct published_side_1024:pct",
+        "Same items at both sizes; the interval of the difference resamples trajectories.",
+        "No model was asked at both 512 and 1024 pixels.",
+        group="model",
+    ),
+    _table(
+        "shortcut_controls",
+        "Controls without vision",
+        "EvoGUI Table 8",
+        "model:text condition:text t1:pct t1_kendall_tau:coef t2_top1:pct t3:pct | t2_joint:pct n_answered:n n_unanswered:n n_invalid:n "
+        "published_t1:pct published_t1_kendall_tau:coef published_t2_top1:pct published_t3:pct",
+        "`black` replaces every screen by a black one, `metadata` leaves out screens and goal.",
+        "No model was asked without its pictures; give a model `conditions: [full, black, metadata]`.",
+        group="model",
+    ),
+    _table(
+        "osworld_relation",
+        "OSWorld success and EvoGain",
+        "EvoGUI Table 9",
+        "model:text osworld:pct evogain:pct | published_evogain:pct",
+        "Success rates as reported elsewhere, set in the config; protocols differ.",
+        "No scored model has an `osworld` figure in the config.",
+    ),
+    _table(
+        "rank_relation",
+        "Rank association",
+        "EvoGUI Table 9 and A.6",
+        "pair:text n:n spearman:coef kendall:coef pearson:coef | spearman_p:p kendall_p:p note:text",
+        "Kendall's tau-b. p-values are exact where there are few pairs and no ties.",
+        "Fewer than two models have both values.",
+    ),
+    _table(
+        "evogain_action",
+        "EvoGain without exact values",
+        "EvoGUI A.6",
+        "model:text evogain:pct evogain_action:pct | rank:n rank_action:n published_evogain:pct",
+        "T2 by its action alone, over that chance level.",
+        _SCORES,
+    ),
+    _table(
+        "pairwise_models",
+        "Model against model",
+        "",
+        "model_a:text model_b:text difference:points low:points high:points p_adjusted:p | p:p clusters:n note:text",
+        "EvoGain of a minus b under shared resamples of trajectories. p by the normal law with the resamples' standard error, "
+        "adjusted over all pairs (Holm).",
+        "Fewer than two models were scored.",
+    ),
+    _table(
+        "calibration",
+        "Confidence",
+        "",
+        "model:text task:text n:n brier:coefv ece:coefv | confidence:pct accuracy:pct n_answered:n",
+        "Over answers that state a confidence. ECE over ten bins of equal width.",
+        "No answer states a confidence.",
+        group="model",
+    ),
+    _table(
+        "reliability",
+        "Confidence, bin by bin",
+        "",
+        "model:text task:text bin_low:coef bin_high:coef n:n confidence:pct accuracy:pct±",
+        "The bins behind the table `calibration`; Wilson intervals.",
+        "No answer states a confidence.",
+        group="model",
+    ),
+    _table(
+        "position_bias",
+        "Favourite answers",
+        "",
+        "model:text task:text answer:text share:pct expected_share:pct | n:n difference:points",
+        "Share of answers beside the share of items whose key it is. For T1, `as shown` repeats the order on display.",
+        _SCORES,
+        group="model",
+    ),
+    _table(
+        "landscape",
+        "Benchmarks by setting",
+        "CUA audit Table 1",
+        "setting:text application:text evaluation_focus:text benchmarks:text | audited:text",
+        "Compiled from the literature; `audited` ones have released trajectories in the paper's sample.",
+        simulated=False,
+        group="setting",
+    ),
+    _table(
+        "audit_verdicts",
+        "Verdict audit",
+        "CUA audit Table 2, upper part",
+        "benchmark:text oracle:text n:n gf:n efn:n broken:n unclear:n wrong:pct± | released:text tasks:n cluster_low:pct cluster_high:pct "
+        "published_n:n published_gf:n published_efn:n published_broken:n published_unclear:n published_wrong:pct",
+        "GF genuine failure, EFN evaluator false negative. A FAIL is wrong if it is EFN or broken; a PASS is wrong if it is GF or broken. "
+        "Wilson intervals; the clustered ones resample tasks.",
+        _AUDIT,
+    ),
+    _table(
+        "audit_diagnoses",
+        "Diagnoses of genuine failures",
+        "CUA audit Table 2, lower part",
+        "tier:text category:text n:n share:pct± | name:text published_n:n published_share:pct",
+        "Share of genuine failures. Goodman's simultaneous intervals, over the tiers and over the categories.",
+        _AUDIT,
+        group="tier",
+    ),
+    _table(
+        "design_guidelines", "Design guidelines", "CUA audit Table 3", "stage:text baseline:text threat:text better:text", simulated=False
+    ),
+    _table("mast_map", "MAST modes and categories", "CUA audit Table 4", "mast_mode:text disposition:text category:text", simulated=False),
+    _table(
+        "agreement",
+        "Agreement of raters",
+        "CUA audit 4.4",
+        "stage:text raters:text n:n raw:pct statistic:text value:coef low:coef high:coef | kind:text rows:text tasks:n "
+        "undefined_resamples:n",
+        "Intervals resample tasks. The review set holds every disagreement of the judges, so agreement on it is lower than on the sample.",
+        "Fewer than two raters labelled the same trajectories.",
+        group="stage",
+    ),
+    _table(
+        "annotator_rates",
+        "Wrong-verdict rate by annotator",
+        "CUA audit 4.4",
+        "annotator:text n:n wrong_rate:number | wrong_rate_low:pct wrong_rate_high:pct unit:text kind:text",
+        "Rows every annotator labelled. Rates, mean, sd, min and max in percent; the variance is of proportions, as the paper prints it.",
+        "No annotator labelled a verdict.",
+    ),
+    _table(
+        "evidence_ablation",
+        "Judging without screenshots",
+        "CUA audit 4.4",
+        "judge:text n:n flips:n efn_with:n efn_without:n kappa_with:coef kappa_without:coef",
+        "The same judge with and without pictures; pair rows give Cohen's kappa of two judges under each.",
+        "No judge labelled the sample both with and without screenshots; set `ablation: true`.",
+    ),
+    _table(
+        "human_agreement",
+        "Agreement of a source's own annotators",
+        "",
+        "question:text scope:text n:n n_pairs:n raw:pct± cohen_kappa:coef cohen_kappa_low:coef cohen_kappa_high:coef | gwet_ac1:coef "
+        "krippendorff_alpha:coef answers:text source:text",
+        "First against second annotation of the trajectories labelled twice; `n` counts all labelled ones.",
+        "No source carries annotations of its own.",
+        group="question",
+    ),
+    _table(
+        "noop_probe",
+        "No-op probe against labels",
+        "CUA audit 6",
+        "rule:text benchmark:text truth:text n:n precision:pct± recall:pct± f1:pct± | n_flagged:n n_true:n n_hit:n",
+        "A trajectory is flagged where the rule fires. Wilson intervals for precision and recall, resampled tasks for F1. `always` "
+        "flags everything.",
+        "No trajectory has both signals and a truth (labels, annotations or a planted fault).",
+        group="truth",
+    ),
+    _table(
+        "planted_truth",
+        "Planted faults found",
+        "",
+        "rater:text planted:text expected:text n:n n_correct:n recall:pct± precision:pct± | n_predicted:n predicted:text",
+        "Against the truth of the simulated corpus. Precision is of the expected label over all planted kinds.",
+        "No simulated trajectory was judged.",
+        group="rater",
+    ),
+    _table(
+        "corrected_scores",
+        "Scores corrected for evaluator error",
+        "",
+        "benchmark:text agent:text n:n released:pct corrected:pct± rank_released:n rank_low:n rank_high:n | n_pass:n n_fail:n "
+        "n_audited:n basis:text",
+        "False negatives among the audited FAILs are counted as success and broken tasks taken out; the unaudited FAILs follow a "
+        "Dirichlet-multinomial of the audited ones. Intervals are about the evaluator's error, not about which tasks were drawn.",
+        "No audited benchmark has released scores in this run.",
+        group="benchmark",
+    ),
+    _table(
+        "cost",
+        "Cost",
+        "CUA audit 6",
+        "stage:text model:text requests:n input_tokens:n output_tokens:n usd:usd usd_per_attempt:usd usd_per_verified_success:usd "
+        "| successes:n success:pct priced:n",
+        "An attempt is a request that was sent; a verified success a correct answer under the full condition, over what that condition "
+        "cost. Dollars by `config/prices.yaml`, empty where unknown.",
+        "Nothing was asked of a model.",
+    ),
+    _table(
+        "timing",
+        "Timing",
+        "CUA audit 6",
+        "benchmark:text agent:text window_slack:coef deadline_miss:pct | deadline_s:s n:n n_timed:n n_success:n median_s:s",
+        "A deadline is missed without a success inside it. Slack needs the length of a critical window, which no source logs.",
+        "No source logs times.",
+        group="benchmark",
+    ),
+    _table(
+        "deadline_curve",
+        "Success by deadline",
+        "CUA audit 6",
+        "benchmark:text agent:text deadline_s:s n:n success:pct±",
+        "Share of timed trajectories that succeeded by the deadline; Wilson intervals.",
+        "No source logs times.",
+        group="benchmark",
+    ),
+    _table(
+        "published_check",
+        "The papers' figures, recomputed",
+        "",
+        "paper:text location:text quantity:text published:number recomputed:number status:text note:text",
+        "Recomputed from other figures the papers print. `not_derivable` ones need data that was not printed.",
+        simulated=False,
+        group="location",
+    ),
+    _table(
+        "drops", "What was left out", "", "stage:text source:text reason:text n:n | unit:text", "", "Nothing was dropped.", group="stage"
+    ),
+)
+
+TABLES: dict[str, Table] = {table.name: table for table in _ALL}
+
+
+def metadata(table: Table, rows: list[dict], note: str, empty: str) -> dict[str, Any]:
+    """Return what ``tables.json`` says of a table."""
+    flags = {bool(row["simulated"]) for row in rows} if table.run_data else set()
+    simulated = "n/a" if not flags else "some" if len(flags) > 1 else "all" if flags == {True} else "none"
+    return {
+        "name": table.name,
+        "title": table.title,
+        "paper": table.paper,
+        "note": note,
+        "group": table.group,
+        "n": len(rows),
+        "empty": empty if not rows else "",
+        "simulated": simulated,
+        "columns": [
+            {"name": c.name, "label": c.label, "unit": c.unit, "decimals": c.decimals, "kind": c.kind, "best": c.best, "extra": c.extra}
+            for c in table.columns
+        ],
+    }

@@ -1,0 +1,91 @@
+"""The plan of the run, and the few functions through which rules read it.
+
+Reads: the config. Writes: the plan under results/.plans/, and the remembered hashes of raw files under results/.fingerprints/.
+Each other file here is one stage. Its docstring says what it reads and writes; what it runs is one subcommand.
+"""
+
+import shlex
+import sys
+from pathlib import Path
+
+from evoaudit import config as configs
+from evoaudit import plan as plans
+from evoaudit.errors import InputError
+from evoaudit.identity import canonical
+from evoaudit.outputs import DATA, FIGURES, TABLES
+from evoaudit.resources import PUBLISHED
+
+# Jobs use the interpreter that runs Snakemake, whether or not its environment is activated.
+shell.prefix(f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+
+
+try:
+    FILES = workflow.overwrite_configfiles or [Path(workflow.basedir) / "config" / "config.yaml"]
+    for file in FILES:
+        configs.read_yaml(Path(file))  # Snakemake's own reader keeps the last of two equal keys and says nothing.
+    CONFIG = configs.check(config, FILES)
+    PLAN = plans.build(CONFIG)
+except InputError as error:
+    # One line and nothing else: Snakemake would add its own file and line to an exception.
+    print(f"evoaudit: {error}", file=sys.stderr)
+    raise SystemExit(2) from None
+
+RUN = CONFIG.run.name
+PRINTED = sorted(str(path) for path in PUBLISHED.glob("*.csv"))
+KEYS = plans.write_keys(PLAN)
+
+
+wildcard_constraints:
+    key=r"[0-9a-f]{10}(-s\d+)?",
+
+
+def manifests(*stages):
+    """Return the manifests of every job of some stages."""
+    return [f"results/{job.stage}/{job.key}/manifest.json" for stage in stages for job in PLAN.of(stage)]
+
+
+def upstream(stage, name):
+    """Return an input function: the manifests of a job's upstream jobs of that name."""
+    return lambda wildcards: [
+        f"results/{job.stage}/{job.key}/manifest.json" for job in PLAN.job(stage, wildcards.key).upstream.get(name, ())
+    ]
+
+
+def data(stage):
+    """Return an input function: the data files of a job's upstream jobs, so that a lost one is made again."""
+    return lambda wildcards: [
+        f"results/{job.stage}/{job.key}/{file}"
+        for jobs in PLAN.job(stage, wildcards.key).upstream.values()
+        for job in jobs
+        for file in DATA[job.stage]
+    ]
+
+
+def code(stage):
+    """Return the library files a stage's subcommand can reach: editing one reruns what depends on it."""
+    return [str(path) for path in plans.closure(f"evoaudit.stages.{stage}")]
+
+
+def settings(stage):
+    """Return a params function: a job's settings as one canonical string."""
+    return lambda wildcards: canonical(PLAN.job(stage, wildcards.key).all_settings)
+
+
+def options(stage):
+    """Return a params function: key, seed, upstream keys and the places of files outside the workflow, quoted."""
+
+    def of(wildcards):
+        job = PLAN.job(stage, wildcards.key)
+        words = ["--key", job.key, "--upstream", canonical(job.upstream_keys)]
+        if job.seed is not None:
+            words += ["--seed", str(job.seed)]
+        for name, place in sorted(job.places.items()):
+            words += [f"--{'root-folder' if name == 'root' else name}", *([place] if isinstance(place, str) else place)]
+        return shlex.join(words)
+
+    return of
+
+
+def roots(_wildcards):
+    """Return the sources' own folders as NAME=PATH words, quoted."""
+    return shlex.join(f"{name}={path}" for name, path in sorted(PLAN.roots().items()))
