@@ -1,7 +1,9 @@
 """EvoAudit: logged trajectories in, audited verdicts and probe scores out.
 
-    snakemake --cores N                                      the default config, offline
-    snakemake --cores N --configfile MINE.yaml [TARGET]      any other run
+    snakemake --cores N                                  the default config, offline
+    snakemake TARGET --cores N --configfile MINE.yaml    any other run
+
+The target comes first: Snakemake takes every word after --configfile for a config file.
 
 Targets: all, data, probes, evogui, sample, audit, review, tables, figures, report, export, paper.
 """

@@ -26,11 +26,22 @@ def step(op="click", at=None, changed=None, pixels=None, **more):
         target = dict.fromkeys(("x", "y", "left", "top", "width", "height", "text")) | dict(zip(names, at, strict=True))
         target["text"] = more.pop("text", None)
     row = {
-        "op": op, "op_raw": None, "value": None, "target": target, "reasoning": None, "url": None, "page_text": None, "error": None,
-        "gap_before": False, "obs_phase": "before", "state": "same" if changed is None else "unknown" if changed == "unknown" else "changed",
+        "op": op,
+        "op_raw": None,
+        "value": None,
+        "target": target,
+        "reasoning": None,
+        "url": None,
+        "page_text": None,
+        "error": None,
+        "gap_before": False,
+        "obs_phase": "before",
+        "state": "same" if changed is None else "unknown" if changed == "unknown" else "changed",
         "changed_pixels": None if grid is None else (pixels if pixels is not None else int(grid.sum()) * 40),
-        "changed_tiles": None if grid is None else int(grid.sum()), "tiles_x": None if grid is None else COLUMNS,
-        "tiles_y": None if grid is None else ROWS, "tiles": None if grid is None else np.packbits(grid).tobytes(),
+        "changed_tiles": None if grid is None else int(grid.sum()),
+        "tiles_x": None if grid is None else COLUMNS,
+        "tiles_y": None if grid is None else ROWS,
+        "tiles": None if grid is None else np.packbits(grid).tobytes(),
     }
     return row | more
 
@@ -43,6 +54,20 @@ def episode(*steps, **row):
         one.setdefault("before_image", f"i{image}")
         image += one["state"] != "same"
         one.setdefault("after_image", None if one["state"] == "unknown" else f"i{image}")
-    fields = {"trajectory_id": "t", "kind": "plain", "benchmark": "b", "task_id": "1", "agent": "a", "instruction": None, "answer": None,
-              "reference": None, "n_steps": len(steps), "simulated": False, "final_text": None, "final_url": None, "source": "s", "domain": None}
+    fields = {
+        "trajectory_id": "t",
+        "kind": "plain",
+        "benchmark": "b",
+        "task_id": "1",
+        "agent": "a",
+        "instruction": None,
+        "answer": None,
+        "reference": None,
+        "n_steps": len(steps),
+        "simulated": False,
+        "final_text": None,
+        "final_url": None,
+        "source": "s",
+        "domain": None,
+    }
     return Episode(fields | row, list(steps), set())

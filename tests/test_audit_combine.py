@@ -4,6 +4,7 @@ import json
 from collections import Counter
 
 import pytest
+from tests.conftest import SHARED
 
 from evoaudit import labels as label_files
 from evoaudit.__main__ import main
@@ -11,9 +12,10 @@ from evoaudit.audit import select
 from evoaudit.audit.combine import Votes, category, combine, count, verdict
 from evoaudit.resources import PUBLISHED
 from evoaudit.store import read_manifest, read_rows, write_table
-from tests.conftest import SHARED
 
-MADE_UP = next((path for path in (PUBLISHED / "synthetic_cua_labels.csv", SHARED / "published" / "synthetic_cua_labels.csv") if path.exists()), None)
+MADE_UP = next(
+    (path for path in (PUBLISHED / "synthetic_cua_labels.csv", SHARED / "published" / "synthetic_cua_labels.csv") if path.exists()), None
+)
 
 
 def votes(judges, humans=()):
@@ -24,28 +26,31 @@ def votes(judges, humans=()):
     return Votes({f"j{i}": label(word) for i, word in enumerate(judges)}, {f"h{i}": label(word) for i, word in enumerate(humans)})
 
 
-@pytest.mark.parametrize(("judges", "humans", "tie", "expected"), [
-    (["gf", "gf"], ["efn", "efn"], "unclear", ("efn", "human_agreement")),
-    (["broken", "gf"], ["efn", "gf"], "unclear", ("gf", "majority")),
-    (["efn", "broken"], ["broken", "gf"], "unclear", ("broken", "majority")),
-    (["efn", "gf"], ["efn", "unclear"], "unclear", ("efn", "majority")),
-    (["gf", "gf"], ["efn", "broken"], "unclear", ("gf", "majority")),
-    (["efn", "gf"], ["efn", "gf"], "unclear", ("unclear", "tie")),
-    (["efn", "gf"], ["efn", "gf"], "gf", ("gf", "tie")),
-    (["efn", "gf"], ["efn", "gf"], "judges", ("unclear", "tie")),
-    (["efn"], ["broken", "gf"], "judges", ("efn", "tie")),
-    (["gf", "efn"], ["broken", "unclear"], "unclear", ("unclear", "tie")),
-    (["gf", "gf"], [], "unclear", ("gf", "judges")),
-    (["gf"], [], "unclear", ("gf", "judges")),
-    (["gf", "efn"], [], "unclear", ("unclear", "tie")),
-    (["gf", "efn", "gf"], [], "unclear", ("gf", "majority")),
-    ([], ["efn", "efn"], "unclear", ("efn", "human_agreement")),
-    ([], ["efn", "gf"], "unclear", ("unclear", "tie")),
-    ([], ["efn"], "unclear", ("efn", "majority")),
-    (["gf", "gf"], ["efn"], "unclear", ("gf", "majority")),
-    (["gf", "efn"], ["efn"], "unclear", ("efn", "majority")),
-    ([], ["efn", "efn", "gf"], "unclear", ("efn", "majority")),
-])
+@pytest.mark.parametrize(
+    ("judges", "humans", "tie", "expected"),
+    [
+        (["gf", "gf"], ["efn", "efn"], "unclear", ("efn", "human_agreement")),
+        (["broken", "gf"], ["efn", "gf"], "unclear", ("gf", "majority")),
+        (["efn", "broken"], ["broken", "gf"], "unclear", ("broken", "majority")),
+        (["efn", "gf"], ["efn", "unclear"], "unclear", ("efn", "majority")),
+        (["gf", "gf"], ["efn", "broken"], "unclear", ("gf", "majority")),
+        (["efn", "gf"], ["efn", "gf"], "unclear", ("unclear", "tie")),
+        (["efn", "gf"], ["efn", "gf"], "gf", ("gf", "tie")),
+        (["efn", "gf"], ["efn", "gf"], "judges", ("unclear", "tie")),
+        (["efn"], ["broken", "gf"], "judges", ("efn", "tie")),
+        (["gf", "efn"], ["broken", "unclear"], "unclear", ("unclear", "tie")),
+        (["gf", "gf"], [], "unclear", ("gf", "judges")),
+        (["gf"], [], "unclear", ("gf", "judges")),
+        (["gf", "efn"], [], "unclear", ("unclear", "tie")),
+        (["gf", "efn", "gf"], [], "unclear", ("gf", "majority")),
+        ([], ["efn", "efn"], "unclear", ("efn", "human_agreement")),
+        ([], ["efn", "gf"], "unclear", ("unclear", "tie")),
+        ([], ["efn"], "unclear", ("efn", "majority")),
+        (["gf", "gf"], ["efn"], "unclear", ("gf", "majority")),
+        (["gf", "efn"], ["efn"], "unclear", ("efn", "majority")),
+        ([], ["efn", "efn", "gf"], "unclear", ("efn", "majority")),
+    ],
+)
 def test_verdicts(judges, humans, tie, expected):
     assert verdict(votes(judges, humans), tie) == expected
 
@@ -54,44 +59,78 @@ def test_nobodys_verdict_is_none():
     assert verdict(votes([]), "gf") is None
 
 
-@pytest.mark.parametrize(("judges", "humans", "expected"), [
-    (["gf/t1-spec", "gf/t1-loop"], ["gf/t3-noop", "gf/t3-noop"], ("t3-noop", "human_agreement")),
-    (["gf/t1-spec", "gf/t1-loop"], ["gf/t1-loop", "gf/t3-noop"], ("t1-loop", "majority")),
-    (["gf/t1-spec", "gf/t1-loop"], ["gf", "gf"], ("ambiguous", "tie")),
-    (["gf/t1-spec", "gf/t1-spec"], [], ("t1-spec", "judges")),
-    (["gf/t1-spec", "efn"], ["gf/t1-spec", "efn"], ("t1-spec", "majority")),
-    (["gf/t1-spec", "gf/t1-loop"], ["gf/t3-noop", "gf/t3-term"], ("ambiguous", "tie")),
-    (["gf", "gf"], [], (None, "missing")),
-    (["gf/ambiguous", "gf/ambiguous"], [], ("ambiguous", "judges")),
-])
+@pytest.mark.parametrize(
+    ("judges", "humans", "expected"),
+    [
+        (["gf/t1-spec", "gf/t1-loop"], ["gf/t3-noop", "gf/t3-noop"], ("t3-noop", "human_agreement")),
+        (["gf/t1-spec", "gf/t1-loop"], ["gf/t1-loop", "gf/t3-noop"], ("t1-loop", "majority")),
+        (["gf/t1-spec", "gf/t1-loop"], ["gf", "gf"], ("ambiguous", "tie")),
+        (["gf/t1-spec", "gf/t1-spec"], [], ("t1-spec", "judges")),
+        (["gf/t1-spec", "efn"], ["gf/t1-spec", "efn"], ("t1-spec", "majority")),
+        (["gf/t1-spec", "gf/t1-loop"], ["gf/t3-noop", "gf/t3-term"], ("ambiguous", "tie")),
+        (["gf", "gf"], [], (None, "missing")),
+        (["gf/ambiguous", "gf/ambiguous"], [], ("ambiguous", "judges")),
+    ],
+)
 def test_categories_come_from_those_who_said_genuine_failure(judges, humans, expected):
     assert category(votes(judges, humans)) == expected
 
 
 def label(identity, annotator, found, kind="human", stage="blind", simulated=False, diagnosis=None):
-    return {"trajectory_id": identity, "annotator": annotator, "kind": kind, "stage": stage, "verdict": found, "category": diagnosis,
-            "simulated": simulated, "evidence_steps": None, "confidence": None, "seconds": None, "note": None, "codebook_version": "1"}
+    return {
+        "trajectory_id": identity,
+        "annotator": annotator,
+        "kind": kind,
+        "stage": stage,
+        "verdict": found,
+        "category": diagnosis,
+        "simulated": simulated,
+        "evidence_steps": None,
+        "confidence": None,
+        "seconds": None,
+        "note": None,
+        "codebook_version": "1",
+    }
 
 
 def test_only_blind_labels_of_configured_groups_on_analysed_rows_count():
     frame = [{"trajectory_id": "a", "status": "analysed"}, {"trajectory_id": "c", "status": "calibration"}]
-    given = [label("a", "h1", "gf"), label("a", "h2", "efn", stage="informed"), label("a", "h3", "efn"), label("c", "h1", "gf"),
-             label("x", "h1", "gf"), label("a", "j", None, kind="rules"), label("a", "s", "gf", simulated=True)]
+    given = [
+        label("a", "h1", "gf"),
+        label("a", "h2", "efn", stage="informed"),
+        label("a", "h3", "efn"),
+        label("c", "h1", "gf"),
+        label("x", "h1", "gf"),
+        label("a", "j", None, kind="rules"),
+        label("a", "s", "gf", simulated=True),
+    ]
     cast, left_out = count(given, frame, ["h1", "h2", "s"], review=set())
     assert list(cast) == ["a"] and list(cast["a"].humans) == ["h1"] and not cast["a"].judges
     assert Counter(reason for _, reason in left_out) == Counter(
-        ["informed", "group_not_configured", "calibration", "not_in_sample", "no_verdict", "not_in_review_set"])
+        ["informed", "group_not_configured", "calibration", "not_in_sample", "no_verdict", "not_in_review_set"]
+    )
 
 
 def test_every_final_row_says_how_it_came_about():
     frame = [{"trajectory_id": i, "benchmark": "b", "agent": "a", "task_id": "1", "simulated": False} for i in "ab"]
     rows, unlabelled = combine(frame, {"a": votes(["gf/other", "gf/other"], ["gf/t1-spec", "gf/t1-spec"])}, tie="unclear")
     assert unlabelled == ["b"]
-    assert rows == [{"trajectory_id": "a", "benchmark": "b", "agent": "a", "task_id": "1", "verdict": "gf", "category": "t1-spec",
-                     "verdict_rule": "human_agreement", "category_rule": "human_agreement", "reviewed": True, "n_raters": 4, "simulated": False}]
+    assert rows == [
+        {
+            "trajectory_id": "a",
+            "benchmark": "b",
+            "agent": "a",
+            "task_id": "1",
+            "verdict": "gf",
+            "category": "t1-spec",
+            "verdict_rule": "human_agreement",
+            "category_rule": "human_agreement",
+            "reviewed": True,
+            "n_raters": 4,
+            "simulated": False,
+        }
+    ]
 
-
-# --- the stages -----------------------------------------------------------------------------------------------------
 
 def run(*words):
     return main([str(word) for word in words])
@@ -99,33 +138,99 @@ def run(*words):
 
 def sampled(folder, ids):
     folder.mkdir()
-    write_table(folder, "sample", [{"trajectory_id": i, "source": "s", "benchmark": "web", "agent": "a", "experiment": None, "task_id": i, "domain": None,
-                                    "raw_reward": 0.0, "verdict": "fail", "order": 0, "status": "analysed", "simulated": False} for i in ids])
+    write_table(
+        folder,
+        "sample",
+        [
+            {
+                "trajectory_id": i,
+                "source": "s",
+                "benchmark": "web",
+                "agent": "a",
+                "experiment": None,
+                "task_id": i,
+                "domain": None,
+                "raw_reward": 0.0,
+                "verdict": "fail",
+                "order": 0,
+                "status": "analysed",
+                "simulated": False,
+            }
+            for i in ids
+        ],
+    )
     return folder
 
 
 def judged(folder, name, verdicts, kind="llm", simulated=False):
     folder.mkdir()
-    write_table(folder, "judgments", [
-        {**label(i, name, v, kind, simulated=simulated, diagnosis="other" if v == "gf" else None), "judge_id": name, "evidence": "text",
-         "status": "ok" if v else "refused", "rationale": None, "input_tokens": None, "output_tokens": None, "usd": None} for i, v in verdicts.items()])
+    write_table(
+        folder,
+        "judgments",
+        [
+            {
+                **label(i, name, v, kind, simulated=simulated, diagnosis="other" if v == "gf" else None),
+                "judge_id": name,
+                "evidence": "text",
+                "status": "ok" if v else "refused",
+                "rationale": None,
+                "input_tokens": None,
+                "output_tokens": None,
+                "usd": None,
+            }
+            for i, v in verdicts.items()
+        ],
+    )
     return folder
 
 
 def test_judges_people_and_label_files_combine(tmp_path):
     sample = sampled(tmp_path / "s", "abcd")
-    judges = [judged(tmp_path / "j1", "one", dict(zip("abcd", ["gf", "gf", "efn", None], strict=True)), "rules"),
-              judged(tmp_path / "j2", "two", dict(zip("abcd", ["gf", "efn", "efn", None], strict=True)))]
+    judges = [
+        judged(tmp_path / "j1", "one", dict(zip("abcd", ["gf", "gf", "efn", None], strict=True)), "rules"),
+        judged(tmp_path / "j2", "two", dict(zip("abcd", ["gf", "efn", "efn", None], strict=True))),
+    ]
     people = judged(tmp_path / "p", "sim", dict.fromkeys("abcd", "broken"), "human", simulated=True)
-    assert run("select", "--sample", sample, "--judgments", *judges, "--seed", 1, "--settings", '{"agreements": 0}', "--out", tmp_path / "sel") == 0
+    assert (
+        run("select", "--sample", sample, "--judgments", *judges, "--seed", 1, "--settings", '{"agreements": 0}', "--out", tmp_path / "sel")
+        == 0
+    )
     files = tmp_path / "labels.jsonl"
-    files.write_text(json.dumps({"trajectory_id": "b", "annotator": "real", "kind": "human", "stage": "blind", "verdict": "broken", "codebook_version": "1"}))
-    assert run("combine", "--sample", sample, "--judgments", *judges, "--people", people, "--review", tmp_path / "sel", "--labels", files,
-               "--settings", '{"groups": ["sim", "real"]}', "--out", tmp_path / "c") == 0
-    final = {row["trajectory_id"]: (row["verdict"], row["verdict_rule"], row["reviewed"], row["n_raters"], row["simulated"])
-             for row in read_rows(tmp_path / "c", "final")}
-    assert final == {"a": ("gf", "judges", False, 2, False), "b": ("broken", "human_agreement", True, 4, True), "c": ("efn", "judges", False, 2, False),
-                     "d": ("broken", "majority", True, 1, True)}
+    files.write_text(
+        json.dumps(
+            {"trajectory_id": "b", "annotator": "real", "kind": "human", "stage": "blind", "verdict": "broken", "codebook_version": "1"}
+        )
+    )
+    assert (
+        run(
+            "combine",
+            "--sample",
+            sample,
+            "--judgments",
+            *judges,
+            "--people",
+            people,
+            "--review",
+            tmp_path / "sel",
+            "--labels",
+            files,
+            "--settings",
+            '{"groups": ["sim", "real"]}',
+            "--out",
+            tmp_path / "c",
+        )
+        == 0
+    )
+    final = {
+        row["trajectory_id"]: (row["verdict"], row["verdict_rule"], row["reviewed"], row["n_raters"], row["simulated"])
+        for row in read_rows(tmp_path / "c", "final")
+    }
+    assert final == {
+        "a": ("gf", "judges", False, 2, False),
+        "b": ("broken", "human_agreement", True, 4, True),
+        "c": ("efn", "judges", False, 2, False),
+        "d": ("broken", "majority", True, 1, True),
+    }
     everyone = Counter(row["annotator"] for row in read_rows(tmp_path / "c", "labels"))
     assert everyone == {"one": 4, "two": 4, "sim": 2, "real": 1}
     counts = read_manifest(tmp_path / "c")["counts"]
@@ -152,9 +257,22 @@ def test_one_name_for_two_judges_is_refused(tmp_path, capsys):
 def test_a_label_file_of_a_judge_of_this_run_is_refused(tmp_path, capsys):
     sample = sampled(tmp_path / "s", "a")
     (tmp_path / "l.jsonl").write_text(
-        json.dumps({"trajectory_id": "a", "annotator": "one", "kind": "llm", "stage": "blind", "verdict": "gf", "codebook_version": "1"}))
-    assert run("combine", "--sample", sample, "--judgments", judged(tmp_path / "j", "one", {"a": "gf"}), "--labels", tmp_path / "l.jsonl",
-               "--out", tmp_path / "c") == 2
+        json.dumps({"trajectory_id": "a", "annotator": "one", "kind": "llm", "stage": "blind", "verdict": "gf", "codebook_version": "1"})
+    )
+    assert (
+        run(
+            "combine",
+            "--sample",
+            sample,
+            "--judgments",
+            judged(tmp_path / "j", "one", {"a": "gf"}),
+            "--labels",
+            tmp_path / "l.jsonl",
+            "--out",
+            tmp_path / "c",
+        )
+        == 2
+    )
     assert "rename" in capsys.readouterr().err
 
 
@@ -165,16 +283,54 @@ def test_an_unknown_tie_rule_is_refused(tmp_path):
 @pytest.mark.skipif(MADE_UP is None, reason="made-up label set absent")
 def test_the_made_up_label_set_gives_the_papers_figures(tmp_path):
     # Its combined category stands in for both human groups', who have none in it.
-    assert run("review", "convert", MADE_UP, "--rater", "gpt=llm:gpt:gpt_category", "--rater", "claude=llm:claude:claude_category",
-               "--rater", "human-1=human:human1:final_category", "--rater", "human-2=human:human2:final_category", "--out", tmp_path / "in") == 0
+    assert (
+        run(
+            "review",
+            "convert",
+            MADE_UP,
+            "--rater",
+            "gpt=llm:gpt:gpt_category",
+            "--rater",
+            "claude=llm:claude:claude_category",
+            "--rater",
+            "human-1=human:human1:final_category",
+            "--rater",
+            "human-2=human:human2:final_category",
+            "--out",
+            tmp_path / "in",
+        )
+        == 0
+    )
     assert run("sample", "--frame", tmp_path / "in" / "frame.csv", "--out", tmp_path / "s") == 0
-    assert run("combine", "--sample", tmp_path / "s", "--labels", tmp_path / "in" / "labels.jsonl", "--settings", '{"groups": ["human-1", "human-2"]}',
-               "--out", tmp_path / "c") == 0
+    assert (
+        run(
+            "combine",
+            "--sample",
+            tmp_path / "s",
+            "--labels",
+            tmp_path / "in" / "labels.jsonl",
+            "--settings",
+            '{"groups": ["human-1", "human-2"]}',
+            "--out",
+            tmp_path / "c",
+        )
+        == 0
+    )
     final = read_rows(tmp_path / "c", "final")
     assert Counter(row["verdict"] for row in final) == {"gf": 122, "efn": 16, "broken": 7, "unclear": 5}
     assert Counter(row["category"] for row in final if row["verdict"] == "gf") == {
-        "t1-spec": 18, "t1-loop": 20, "t1-hall": 5, "t2-ground": 9, "t2-tool": 6, "t2-state": 2, "t3-noop": 36, "t3-term": 8, "t3-verif": 4, "other": 6,
-        "ambiguous": 8}
+        "t1-spec": 18,
+        "t1-loop": 20,
+        "t1-hall": 5,
+        "t2-ground": 9,
+        "t2-tool": 6,
+        "t2-state": 2,
+        "t3-noop": 36,
+        "t3-term": 8,
+        "t3-verif": 4,
+        "other": 6,
+        "ambiguous": 8,
+    }
     assert Counter(row["verdict_rule"] for row in final) == {"human_agreement": 89, "majority": 15, "judges": 46}
     assert all(row["simulated"] for row in final)
 

@@ -1,9 +1,9 @@
 """The no-op probe on the pairs of the field's measurements, as bitmaps."""
 
 import pytest
+from tests.made_episode import episode, step
 
 from evoaudit.audit import noop
-from tests.made_episode import episode, step
 
 #: A clock in the corner, far from everything.
 CLOCK = (1200, 20, 50, 14)
@@ -35,16 +35,19 @@ def test_a_difference_nobody_can_see_is_no_change():
     assert screens(episode(row)) == ["volatile_only"]
 
 
-@pytest.mark.parametrize(("name", "one"), [
-    ("checkbox ticked", step(at=(404, 306), changed=[(404, 306)], pixels=39)),
-    ("character typed", step("type", at=FIELD, value="a", changed=[(420, 404)], pixels=41)),
-    ("character typed without a place", step("type", value="a", changed=[(420, 392, 4, 20)], pixels=41)),
-    ("digit changed in a row", step(at=(60, 300), changed=[(700, 300)], pixels=49)),
-    ("validation error text", step(at=BUTTON, changed=[(400, 340, 96, 14)], pixels=261)),
-    ("dropdown opened", step(at=BUTTON, changed=[(400, 324, 120, 180)], pixels=3494)),
-    ("toast", step(at=BUTTON, changed=[(900, 640, 300, 40)], pixels=10485)),
-    ("new page", step(at=BUTTON, changed=[(0, 60, 1280, 600)], pixels=42940)),
-])
+@pytest.mark.parametrize(
+    ("name", "one"),
+    [
+        ("checkbox ticked", step(at=(404, 306), changed=[(404, 306)], pixels=39)),
+        ("character typed", step("type", at=FIELD, value="a", changed=[(420, 404)], pixels=41)),
+        ("character typed without a place", step("type", value="a", changed=[(420, 392, 4, 20)], pixels=41)),
+        ("digit changed in a row", step(at=(60, 300), changed=[(700, 300)], pixels=49)),
+        ("validation error text", step(at=BUTTON, changed=[(400, 340, 96, 14)], pixels=261)),
+        ("dropdown opened", step(at=BUTTON, changed=[(400, 324, 120, 180)], pixels=3494)),
+        ("toast", step(at=BUTTON, changed=[(900, 640, 300, 40)], pixels=10485)),
+        ("new page", step(at=BUTTON, changed=[(0, 60, 1280, 600)], pixels=42940)),
+    ],
+)
 def test_an_effect_however_small_is_a_change(name, one):
     assert screens(episode(*busy_clock(), one))[-1] == "changed", name
 
@@ -100,18 +103,21 @@ def test_a_desktops_top_bar_and_left_pointer_are_volatile():
     assert screens(moved) == ["changed", "volatile_only"]
 
 
-@pytest.mark.parametrize(("a", "b", "same"), [
-    (step(at=(100, 100)), step(at=(105, 104)), True),
-    (step(at=(100, 100)), step(at=(140, 100)), False),
-    (step(at=BUTTON, text="Save"), step(at=BUTTON, text="save "), True),
-    (step(at=BUTTON, text="Save"), step(at=BUTTON, text="Cancel"), False),
-    (step("type", value="Rome", at=FIELD), step("type", value=" rome", at=FIELD), True),
-    (step("type", value="Rome", at=FIELD), step("type", value="Roma", at=FIELD), False),
-    (step(op_raw="click('a46')"), step(op_raw="click('a46')"), True),
-    (step(op_raw="click('a46')"), step(op_raw="click('b2')"), False),
-    (step("scroll", value="down"), step("scroll", value="up"), False),
-    (step(at=(1, 1)), step(), False),
-])
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (step(at=(100, 100)), step(at=(105, 104)), True),
+        (step(at=(100, 100)), step(at=(140, 100)), False),
+        (step(at=BUTTON, text="Save"), step(at=BUTTON, text="save "), True),
+        (step(at=BUTTON, text="Save"), step(at=BUTTON, text="Cancel"), False),
+        (step("type", value="Rome", at=FIELD), step("type", value=" rome", at=FIELD), True),
+        (step("type", value="Rome", at=FIELD), step("type", value="Roma", at=FIELD), False),
+        (step(op_raw="click('a46')"), step(op_raw="click('a46')"), True),
+        (step(op_raw="click('a46')"), step(op_raw="click('b2')"), False),
+        (step("scroll", value="down"), step("scroll", value="up"), False),
+        (step(at=(1, 1)), step(), False),
+    ],
+)
 def test_the_same_action_is_the_same_verb_target_and_text(a, b, same):
     assert noop.same_action(a, b) is same
 
@@ -122,15 +128,24 @@ def test_a_run_needs_the_same_action_and_adjacency():
     assert noop.longest_runs(noop.probe(made)) == {"noop_run": (2, [0, 1]), "noop_any": (5, [0, 1, 2, 3, 4])}
 
 
-@pytest.mark.parametrize(("steps", "exempt"), [
-    ([step("wait")], "passive"), ([step("answer", value="x")], "passive"), ([step("hover", at=BUTTON)], "hover"),
-    ([step("key", value="ctrl+c")], "copy"), ([step("key", value="Ctrl + C")], "copy"), ([step("key", value="Shift")], "modifier_key"),
-    ([step("key", value="enter")], None), ([step("scroll", value="down")], "end_of_scroll"), ([step("back")], "first_page"),
-    ([step(at=BUTTON, changed=[(0, 0, 1280, 700)]), step("back")], None),
-    ([step("navigate", value="http://a", changed=[(0, 0, 1280, 700)]), step(at=BUTTON)], "page_load"),
-    ([step(at=FIELD, url="http://a/1"), step(at=BUTTON, url="http://a/2")], "page_load"),
-    ([step(at=BUTTON)], None),
-])
+@pytest.mark.parametrize(
+    ("steps", "exempt"),
+    [
+        ([step("wait")], "passive"),
+        ([step("answer", value="x")], "passive"),
+        ([step("hover", at=BUTTON)], "hover"),
+        ([step("key", value="ctrl+c")], "copy"),
+        ([step("key", value="Ctrl + C")], "copy"),
+        ([step("key", value="Shift")], "modifier_key"),
+        ([step("key", value="enter")], None),
+        ([step("scroll", value="down")], "end_of_scroll"),
+        ([step("back")], "first_page"),
+        ([step(at=BUTTON, changed=[(0, 0, 1280, 700)]), step("back")], None),
+        ([step("navigate", value="http://a", changed=[(0, 0, 1280, 700)]), step(at=BUTTON)], "page_load"),
+        ([step(at=FIELD, url="http://a/1"), step(at=BUTTON, url="http://a/2")], "page_load"),
+        ([step(at=BUTTON)], None),
+    ],
+)
 def test_an_expected_standstill_is_exempt_and_says_why(steps, exempt):
     assert noop.probe(episode(*steps)).rows[-1]["exempt"] == exempt
 
@@ -157,8 +172,13 @@ def test_exempt_steps_make_no_run():
 
 
 def test_screens_that_come_round_twice_are_a_cycle():
-    there, back = ([step(at=place, text=name, before_image=image, changed=[(0, 0, 640, 300)]) for image, place, name in [("a", BUTTON, "x"), ("b", FIELD, "y")]]
-                   for _ in range(2))
+    there, back = (
+        [
+            step(at=place, text=name, before_image=image, changed=[(0, 0, 640, 300)])
+            for image, place, name in [("a", BUTTON, "x"), ("b", FIELD, "y")]
+        ]
+        for _ in range(2)
+    )
     made = episode(*there, *back)
     made.steps[-1]["after_image"] = "a"
     assert noop.cycle(noop.probe(made)) == (2, [0, 1, 2, 3])

@@ -1,10 +1,10 @@
 """The judge `rules` on trajectories told in words of their own, and what it must not see."""
 
 import pytest
+from tests.made_episode import episode, step
 
 from evoaudit.audit import rules
 from evoaudit.codebook import load
-from tests.made_episode import episode, step
 
 GOAL = "Set the paper size of the label printer to A5 and store it."
 MENU = "link 'Jobs'\nlink 'Trays'\nbutton 'Store'\nbutton 'Discard'\ntextbox 'Copies' value='1'"
@@ -13,7 +13,14 @@ PAGE = [(0, 60, 1280, 600)]
 
 def act(number=0, *, name="Trays", changed=PAGE, page=MENU, **more):
     """Return a click that reaches a new page."""
-    return step(at=(100 + 90 * number, 200), text=f"button '{name}'", changed=changed, page_text=page, url=f"https://print.example/p{number}", **more)
+    return step(
+        at=(100 + 90 * number, 200),
+        text=f"button '{name}'",
+        changed=changed,
+        page_text=page,
+        url=f"https://print.example/p{number}",
+        **more,
+    )
 
 
 def finish(op="done", **more):
@@ -29,10 +36,14 @@ def judged(*steps, goal=GOAL, **row):
     return episode(*steps, instruction=goal, **row)
 
 
-# --- Stage 1 --------------------------------------------------------------------------------------------------------
-
 def test_an_answer_in_another_form_is_a_false_negative():
-    made = judged(act(), finish("answer", value="It weighs 1,200 g"), goal="What does the crate weigh?", answer="It weighs 1,200 g", reference="1.2 kg")
+    made = judged(
+        act(),
+        finish("answer", value="It weighs 1,200 g"),
+        goal="What does the crate weigh?",
+        answer="It weighs 1,200 g",
+        reference="1.2 kg",
+    )
     assert told(made) == "efn"
 
 
@@ -44,13 +55,22 @@ def test_a_wrong_answer_is_not():
 def test_a_state_shown_at_the_end_and_not_before_is_a_false_negative():
     made = judged(act(), act(1), finish(), reference="Paper: A5 stored", final_text="status 'Paper: A5 stored'\nlink 'Jobs'")
     assert told(made) == "efn"
-    shown = judged(act(page="status 'Paper: A5 stored'"), act(1), finish(), reference="Paper: A5 stored", final_text="status 'Paper: A5 stored'")
+    shown = judged(
+        act(page="status 'Paper: A5 stored'"), act(1), finish(), reference="Paper: A5 stored", final_text="status 'Paper: A5 stored'"
+    )
     assert told(shown) != "efn"
 
 
 def test_an_answer_that_stands_on_the_page_but_was_never_given_is_no_answer():
-    made = judged(act(), act(1), finish("answer", value="I am done"), goal="Who keeps the keys?", answer="I am done", reference="Ada Brook",
-                  final_text="cell 'Ada Brook'")
+    made = judged(
+        act(),
+        act(1),
+        finish("answer", value="I am done"),
+        goal="Who keeps the keys?",
+        answer="I am done",
+        reference="Ada Brook",
+        final_text="cell 'Ada Brook'",
+    )
     assert told(made) == "t3-verif"
 
 
@@ -59,11 +79,10 @@ def test_a_right_answer_in_the_reasoning_alone_does_not_count():
     assert told(made) != "efn"
 
 
-@pytest.mark.parametrize("ending", [
-    [],
-    [finish("fail", reasoning="There is a captcha.")],
-    [act(4, page=MENU), finish("fail", value="I cannot get past the check.")],
-])
+@pytest.mark.parametrize(
+    "ending",
+    [[], [finish("fail", reasoning="There is a captcha.")], [act(4, page=MENU), finish("fail", value="I cannot get past the check.")]],
+)
 def test_a_wall_that_ends_the_work_is_a_broken_task(ending):
     wall = [step(at=(300, 300), url="https://print.example/captcha", page_text="heading 'Are you a robot?'") for _ in range(4)]
     steps = [act(4), *wall, *[dict(one) for one in ending]]
@@ -104,8 +123,6 @@ def test_a_trajectory_without_steps_is_unclear():
     assert told(judged()) == "unclear"
 
 
-# --- Stage 2 --------------------------------------------------------------------------------------------------------
-
 def test_a_click_repeated_on_a_still_screen_is_a_no_op():
     made = judged(act(), *[step(at=(500, 400), text="button 'Sync'", page_text=MENU) for _ in range(5)])
     opinion = rules.judge(rules.blinded(made))
@@ -113,7 +130,9 @@ def test_a_click_repeated_on_a_still_screen_is_a_no_op():
 
 
 def test_a_no_op_the_agent_recovered_from_is_not_decisive():
-    made = judged(*[step(at=(500, 400), text="button 'Sync'", page_text=MENU) for _ in range(4)], act(1), act(2), act(3), finish(), final_text=MENU)
+    made = judged(
+        *[step(at=(500, 400), text="button 'Sync'", page_text=MENU) for _ in range(4)], act(1), act(2), act(3), finish(), final_text=MENU
+    )
     assert told(made) == "ambiguous"
 
 
@@ -131,13 +150,19 @@ def test_paging_forward_is_no_loop():
 
 
 def test_a_control_that_no_screen_has_is_hallucinated():
-    made = judged(act(), act(1, reasoning='I press "Auto layout".', error="no such element: #autolayout", changed=None), finish(), final_text=MENU)
+    made = judged(
+        act(), act(1, reasoning='I press "Auto layout".', error="no such element: #autolayout", changed=None), finish(), final_text=MENU
+    )
     assert told(made) == "t1-hall"
 
 
 def test_a_rejected_call_on_a_control_that_is_there_is_a_tool_fault():
-    made = judged(act(), act(1, name="Copies", reasoning='I type into "Copies".', error="fill: element is not an <input>", changed=None), finish(),
-                  final_text=MENU)
+    made = judged(
+        act(),
+        act(1, name="Copies", reasoning='I type into "Copies".', error="fill: element is not an <input>", changed=None),
+        finish(),
+        final_text=MENU,
+    )
     assert told(made) == "t2-tool"
 
 
@@ -157,19 +182,35 @@ def test_hitting_what_was_named_is_not(reasoning):
 
 
 def test_a_slip_that_is_corrected_is_not_decisive():
-    made = judged(act(), act(1, name="Discard", reasoning='I press "Store".'), act(2, name="Store", reasoning='Now "Store".'), finish(), final_text=MENU)
+    made = judged(
+        act(),
+        act(1, name="Discard", reasoning='I press "Store".'),
+        act(2, name="Store", reasoning='Now "Store".'),
+        finish(),
+        final_text=MENU,
+    )
     assert told(made) == "ambiguous"
 
 
 def test_a_code_read_and_entered_garbled_is_state_loss():
-    made = judged(act(page="cell 'Serial QX-40981'"), step("type", at=(300, 300), value="QX-40918", changed=[(300, 300)], page_text=MENU), act(2), finish(),
-                  final_text=MENU)
+    made = judged(
+        act(page="cell 'Serial QX-40981'"),
+        step("type", at=(300, 300), value="QX-40918", changed=[(300, 300)], page_text=MENU),
+        act(2),
+        finish(),
+        final_text=MENU,
+    )
     assert told(made) == "t2-state"
 
 
 def test_a_code_entered_as_read_is_not():
-    made = judged(act(page="cell 'Serial QX-40981'\ncell 'Serial QX-40918'"), step("type", at=(300, 300), value="QX-40918", changed=[(300, 300)],
-                                                                                  page_text=MENU), act(2), finish(), final_text=MENU)
+    made = judged(
+        act(page="cell 'Serial QX-40981'\ncell 'Serial QX-40918'"),
+        step("type", at=(300, 300), value="QX-40918", changed=[(300, 300)], page_text=MENU),
+        act(2),
+        finish(),
+        final_text=MENU,
+    )
     assert told(made) == "ambiguous"
 
 
@@ -178,10 +219,15 @@ def test_choosing_what_the_goal_rules_out_is_a_specification_violation():
     assert told(judged(act(), act(1, name="Glossy"), act(2, name="Store"), finish(), goal=goal, final_text=MENU)) == "t1-spec"
 
 
-@pytest.mark.parametrize(("reason", "category"), [
-    ("It looks nicest, at €48.00.", "t1-spec"), ("At €28.50 it keeps to the limit of €30.", "ambiguous"), ("It looks nicest.", "ambiguous"),
-    ("The first is €48, this one €28.", "ambiguous"),
-])
+@pytest.mark.parametrize(
+    ("reason", "category"),
+    [
+        ("It looks nicest, at €48.00.", "t1-spec"),
+        ("At €28.50 it keeps to the limit of €30.", "ambiguous"),
+        ("It looks nicest.", "ambiguous"),
+        ("The first is €48, this one €28.", "ambiguous"),
+    ],
+)
 def test_a_choice_beyond_a_limit_is_a_specification_violation(reason, category):
     goal = "Book a room for at most €30 a night."
     assert told(judged(act(), act(1, name="Room 4", reasoning=reason), act(2), finish(), goal=goal, final_text=MENU)) == category
@@ -190,7 +236,9 @@ def test_a_choice_beyond_a_limit_is_a_specification_violation(reason, category):
 def test_stopping_with_one_of_two_parts_untouched_is_a_premature_stop():
     goal = 'Print "Invoices" and "Labels".'
     assert told(judged(act(0, name="Invoices"), act(1, name="Print"), finish(value="All done."), goal=goal, final_text=MENU)) == "t3-term"
-    both = judged(act(0, name="Invoices"), act(1, name="Labels"), act(2, name="Print"), finish(value="All done."), goal=goal, final_text=MENU)
+    both = judged(
+        act(0, name="Invoices"), act(1, name="Labels"), act(2, name="Print"), finish(value="All done."), goal=goal, final_text=MENU
+    )
     assert told(both) == "ambiguous"
 
 
@@ -200,7 +248,11 @@ def test_reporting_success_over_an_error_on_the_page_is_a_missed_verification():
 
 
 def test_the_earliest_decisive_fault_wins():
-    made = judged(act(), act(1, name="Discard", reasoning='I press "Store".'), *[step(at=(500, 400), text="button 'Sync'", page_text=MENU) for _ in range(5)])
+    made = judged(
+        act(),
+        act(1, name="Discard", reasoning='I press "Store".'),
+        *[step(at=(500, 400), text="button 'Sync'", page_text=MENU) for _ in range(5)],
+    )
     assert told(made) == "t2-ground"
 
 
@@ -213,8 +265,6 @@ def test_every_label_is_in_the_codebook_and_says_why():
         assert opinion.rationale and 0 <= opinion.confidence <= 1
         assert all(0 <= number < max(1, len(made.steps)) for number in opinion.evidence_steps)
 
-
-# --- evidence and blindness -----------------------------------------------------------------------------------------
 
 def test_without_screenshots_a_repetition_cannot_be_told_from_progress():
     made = judged(act(page=None), *[step(at=(500, 400), text="button 'Sync'", reasoning="I press it again.") for _ in range(5)])
@@ -236,6 +286,13 @@ def test_a_judge_sees_neither_agent_nor_reward_nor_truth():
 def test_hostile_text_does_not_stop_the_judge():
     nasty = ['"' * 3000, "\ufffd\u202e" * 500, "press " * 3000 + '"', "at most $" * 2000, "not " * 3000 + '"x"', "9" * 3000, "A-1" * 2000]
     for text in nasty:
-        made = judged(act(reasoning=text, page=text), act(1, reasoning=text, page=text), finish("answer", value=text), goal=text, answer=text, reference=text[:50],
-                      final_text=text)
+        made = judged(
+            act(reasoning=text, page=text),
+            act(1, reasoning=text, page=text),
+            finish("answer", value=text),
+            goal=text,
+            answer=text,
+            reference=text[:50],
+            final_text=text,
+        )
         rules.judge(rules.blinded(made))

@@ -17,12 +17,28 @@ PAPER = {"webarena": 25, "workarena": 25, "visualwebarena": 24, "assistantbench"
 
 def trajectory(number, benchmark="webarena", agent="a", experiment="e", domain="shop", task=None, source="s"):
     task = f"t{number}" if task is None else task
-    return {"trajectory_id": f"{source}:{benchmark}/{agent}/{experiment}/{number}", "source": source, "benchmark": benchmark, "task_id": task,
-            "task_revision": None, "agent": agent, "experiment": experiment, "domain": domain, "simulated": False}
+    return {
+        "trajectory_id": f"{source}:{benchmark}/{agent}/{experiment}/{number}",
+        "source": source,
+        "benchmark": benchmark,
+        "task_id": task,
+        "task_revision": None,
+        "agent": agent,
+        "experiment": experiment,
+        "domain": domain,
+        "simulated": False,
+    }
 
 
 def oracle(row, reward=0.0, verdict="fail", status="ok", name="string match"):
-    return {"trajectory_id": row["trajectory_id"], "oracle": name, "oracle_version": None, "raw_reward": reward, "verdict": verdict, "status": status}
+    return {
+        "trajectory_id": row["trajectory_id"],
+        "oracle": name,
+        "oracle_version": None,
+        "raw_reward": reward,
+        "verdict": verdict,
+        "status": status,
+    }
 
 
 def draw(rows, rewards=None, *, quotas=None, calibration=0, seed=7, verdicts=("fail",)):
@@ -39,7 +55,11 @@ def paper_corpus():
     rows = []
     for benchmark, agents in (("webarena", 4), ("workarena", 4), ("visualwebarena", 3), ("assistantbench", 4)):
         rows += [trajectory(i, benchmark, f"agent-{a}", f"exp-{a}") for a in range(agents) for i in range(30)]
-    rows += [trajectory(i, "osworld", f"run-{a}", "pyautogui", ("chrome", "gimp", "os", "vlc")[i % 4], source="o") for a in range(3) for i in range(60)]
+    rows += [
+        trajectory(i, "osworld", f"run-{a}", "pyautogui", ("chrome", "gimp", "os", "vlc")[i % 4], source="o")
+        for a in range(3)
+        for i in range(60)
+    ]
     return rows
 
 
@@ -70,7 +90,11 @@ def test_two_experiments_of_one_agent_are_two_runs():
     rows = [trajectory(i, "osworld", "run", experiment) for experiment in ("15 steps", "50 steps") for i in range(10)]
     drawn = draw(rows, quotas={"osworld": {"per_agent": 4}}, calibration=2)
     assert Counter((one.row["experiment"], one.status) for one in drawn.candidates if one.status != "not_drawn") == {
-        ("15 steps", "analysed"): 3, ("50 steps", "analysed"): 3, ("15 steps", "calibration"): 1, ("50 steps", "calibration"): 1}
+        ("15 steps", "analysed"): 3,
+        ("50 steps", "analysed"): 3,
+        ("15 steps", "calibration"): 1,
+        ("50 steps", "calibration"): 1,
+    }
 
 
 def test_strata_are_interleaved_before_the_filter_on_the_reward():
@@ -85,13 +109,26 @@ def test_only_a_reward_of_zero_is_a_failure():
     rows = [trajectory(i) for i in range(8)]
     ids = [row["trajectory_id"] for row in rows]
     rewards = {
-        ids[0]: [oracle(rows[0], 0.0)], ids[1]: [oracle(rows[1], 0.1)], ids[2]: [oracle(rows[2], 1.0, "pass")], ids[3]: [oracle(rows[3], 0.0, "error", "crashed")],
-        ids[4]: [oracle(rows[4], None, "unscored", "no result")], ids[5]: [], ids[6]: [oracle(rows[6], None)],
+        ids[0]: [oracle(rows[0], 0.0)],
+        ids[1]: [oracle(rows[1], 0.1)],
+        ids[2]: [oracle(rows[2], 1.0, "pass")],
+        ids[3]: [oracle(rows[3], 0.0, "error", "crashed")],
+        ids[4]: [oracle(rows[4], None, "unscored", "no result")],
+        ids[5]: [],
+        ids[6]: [oracle(rows[6], None)],
         ids[7]: [oracle(rows[7]), oracle(rows[7], 1.0, "pass", name="judge")],
     }
     found = {one.row["task_id"]: one.status for one in draw(rows, rewards).candidates}
-    assert found == {"t0": "analysed", "t1": "nonzero_reward", "t2": "nonzero_reward", "t3": "evaluator_error", "t4": "unscored", "t5": "unscored",
-                     "t6": "analysed", "t7": "oracles_disagree"}
+    assert found == {
+        "t0": "analysed",
+        "t1": "nonzero_reward",
+        "t2": "nonzero_reward",
+        "t3": "evaluator_error",
+        "t4": "unscored",
+        "t5": "unscored",
+        "t6": "analysed",
+        "t7": "oracles_disagree",
+    }
 
 
 def test_passes_are_audited_by_the_same_machinery():
@@ -106,7 +143,11 @@ def test_one_of_each_tuple_is_considered_and_preferably_one_with_a_verdict():
     rows = [trajectory(0, task="same"), trajectory(1, task="same"), trajectory(2, task="same", agent="b"), trajectory(3, task="")]
     drawn = draw(rows, {rows[0]["trajectory_id"]: [oracle(rows[0], 0.0, "error", "crashed")]})
     assert {one.row["trajectory_id"][-1]: one.status for one in drawn.candidates} == {
-        "0": "duplicate_tuple", "1": "analysed", "2": "analysed", "3": "analysed"}
+        "0": "duplicate_tuple",
+        "1": "analysed",
+        "2": "analysed",
+        "3": "analysed",
+    }
 
 
 def test_revisions_of_a_task_are_different_tuples():
@@ -117,7 +158,10 @@ def test_revisions_of_a_task_are_different_tuples():
 def test_a_shortfall_is_reported():
     drawn = draw([trajectory(i) for i in range(3)], quotas={"webarena": 25, "gone": 5, "desk": {"per_agent": 2}})
     assert [(entry["benchmark"], entry["wanted"], entry["available"], entry["taken"]) for entry in drawn.quotas] == [
-        ("webarena", 25, 3, 3), ("desk", 2, 0, 0), ("gone", 5, 0, 0)]
+        ("webarena", 25, 3, 3),
+        ("desk", 2, 0, 0),
+        ("gone", 5, 0, 0),
+    ]
 
 
 def test_quotas_take_exact_names_only():
@@ -134,7 +178,10 @@ def test_calibration_never_takes_more_than_half():
 
 
 def test_another_seed_draws_others():
-    one, other = ({c.row["trajectory_id"] for c in draw(paper_corpus(), quotas=PAPER, seed=seed).candidates if c.status == "analysed"} for seed in (1, 2))
+    one, other = (
+        {c.row["trajectory_id"] for c in draw(paper_corpus(), quotas=PAPER, seed=seed).candidates if c.status == "analysed"}
+        for seed in (1, 2)
+    )
     assert one != other
 
 
@@ -152,20 +199,20 @@ def test_the_order_of_rows_never_matters(shuffler: random.Random, seed):
 def test_a_new_trajectory_moves_only_neighbours(number):
     rows = [trajectory(i, agent=agent) for agent in "abc" for i in range(30)]
     before = {one.row["trajectory_id"] for one in draw(rows, quotas={"webarena": 24}).candidates if one.status == "analysed"}
-    after = {one.row["trajectory_id"] for one in draw([*rows, trajectory(100 + number, agent="a")], quotas={"webarena": 24}).candidates
-             if one.status == "analysed"}
+    after = {
+        one.row["trajectory_id"]
+        for one in draw([*rows, trajectory(100 + number, agent="a")], quotas={"webarena": 24}).candidates
+        if one.status == "analysed"
+    }
     assert len(before - after) <= 1
 
-
-# --- the stage ------------------------------------------------------------------------------------------------------
 
 @pytest.fixture
 def normalised(tmp_path):
     folder = tmp_path / "normalised"
     folder.mkdir()
     rows = [trajectory(i, agent=agent) for agent in "ab" for i in range(6)]
-    write_table(folder, "trajectories", [
-        {**row, "kind": "plain", "n_steps": 1, "source_file": "f", "source_sha256": "0"} for row in rows])
+    write_table(folder, "trajectories", [{**row, "kind": "plain", "n_steps": 1, "source_file": "f", "source_sha256": "0"} for row in rows])
     write_table(folder, "oracle_results", [oracle(row, 0.0 if row["task_id"] != "t5" else 0.5) for row in rows])
     (folder / "manifest.json").write_text("{}")
     return folder / "manifest.json"
@@ -177,8 +224,20 @@ def run(*words):
 
 def test_the_stage_writes_every_considered_trajectory_and_its_quotas(normalised, tmp_path):
     out = tmp_path / "out"
-    assert run("sample", "--normalised", normalised, "--seed", 3, "--out", out, "--settings",
-               json.dumps({"verdicts": ["fail"], "quotas": {"webarena": 4}, "calibration": 1})) == 0
+    assert (
+        run(
+            "sample",
+            "--normalised",
+            normalised,
+            "--seed",
+            3,
+            "--out",
+            out,
+            "--settings",
+            json.dumps({"verdicts": ["fail"], "quotas": {"webarena": 4}, "calibration": 1}),
+        )
+        == 0
+    )
     rows = read_rows(out, "sample")
     assert len(rows) == 12 and [row["trajectory_id"] for row in rows] == sorted(row["trajectory_id"] for row in rows)
     assert Counter(row["status"] for row in rows) == {"analysed": 3, "calibration": 1, "not_drawn": 6, "nonzero_reward": 2}
@@ -195,7 +254,9 @@ def test_a_trajectory_in_two_sources_is_refused(normalised, tmp_path, capsys):
     assert "is also in" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("bad", [{"quotas": {"webarena": -1}}, {"quotas": {"webarena": {"per_run": 3}}}, {"verdicts": ["maybe"]}, {"calibration": "8"}])
+@pytest.mark.parametrize(
+    "bad", [{"quotas": {"webarena": -1}}, {"quotas": {"webarena": {"per_run": 3}}}, {"verdicts": ["maybe"]}, {"calibration": "8"}]
+)
 def test_wrong_settings_are_refused(bad, normalised, tmp_path):
     assert run("sample", "--normalised", normalised, "--out", tmp_path / "out", "--settings", json.dumps(bad)) == 2
     assert not (tmp_path / "out" / "manifest.json").exists()
@@ -207,18 +268,23 @@ def test_all_rows_of_a_frame_are_the_sample(tmp_path):
     assert run("sample", "--frame", frame, "--normalised", "--out", tmp_path / "out") == 0
     rows = read_rows(tmp_path / "out", "sample")
     assert [(row["trajectory_id"], row["task_id"], row["status"], row["verdict"], row["raw_reward"]) for row in rows] == [
-        ("t-1", "007", "analysed", "fail", 0.0), ("t-2", "8", "analysed", "fail", None)]
+        ("t-1", "007", "analysed", "fail", 0.0),
+        ("t-2", "8", "analysed", "fail", None),
+    ]
 
 
-@pytest.mark.parametrize(("text", "where", "what"), [
-    ("trajectory_id,benchmark,agent\nt,b,a\n", ":1", "task_id"),
-    ("trajectory_id,benchmark,agent,task_id,oops\nt,b,a,1,2\n", ":1", "oops"),
-    ("trajectory_id,benchmark,agent,task_id\nt,b,a,1\nt,b,a,2\n", ":3", "again"),
-    ("trajectory_id,benchmark,agent,task_id\nt,b,a\n", ":2", "cells"),
-    ("trajectory_id,benchmark,agent,task_id,raw_reward\nt,b,a,1,nan\n", ":2", "raw_reward"),
-    ("trajectory_id,benchmark,agent,task_id\n,b,a,1\n", ":2", "missing"),
-    ('trajectory_id,benchmark,agent,task_id\n"t,b,a,1\n', ":2", "CSV"),
-])
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ("trajectory_id,benchmark,agent\nt,b,a\n", ":1", "task_id"),
+        ("trajectory_id,benchmark,agent,task_id,oops\nt,b,a,1,2\n", ":1", "oops"),
+        ("trajectory_id,benchmark,agent,task_id\nt,b,a,1\nt,b,a,2\n", ":3", "again"),
+        ("trajectory_id,benchmark,agent,task_id\nt,b,a\n", ":2", "cells"),
+        ("trajectory_id,benchmark,agent,task_id,raw_reward\nt,b,a,1,nan\n", ":2", "raw_reward"),
+        ("trajectory_id,benchmark,agent,task_id\n,b,a,1\n", ":2", "missing"),
+        ('trajectory_id,benchmark,agent,task_id\n"t,b,a,1\n', ":2", "CSV"),
+    ],
+)
 def test_a_wrong_frame_is_refused_with_its_line(text, where, what, tmp_path, capsys):
     frame = tmp_path / "frame.csv"
     frame.write_text(text)

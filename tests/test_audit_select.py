@@ -17,17 +17,20 @@ def frame(n, benchmarks=("web",)):
     return [{"trajectory_id": f"t-{i:03}", "benchmark": benchmarks[i % len(benchmarks)]} for i in range(n)]
 
 
-@pytest.mark.parametrize(("pairs", "stratum"), [
-    ([("gf", "t1-spec"), ("gf", "t1-spec")], "agree"),
-    ([("gf", "t1-spec"), ("gf", "t1-loop")], "category_disagree"),
-    ([("gf", "t1-spec"), ("gf", None)], "category_disagree"),
-    ([("gf", "t1-spec"), ("efn", None)], "verdict_disagree"),
-    ([("efn", None), ("efn", None)], "agree"),
-    ([("efn", None), (None, None)], "missing"),
-    ([("efn", None)], "missing"),
-    ([], "missing"),
-    ([("gf", "other"), ("gf", "other"), ("broken", None)], "verdict_disagree"),
-])
+@pytest.mark.parametrize(
+    ("pairs", "stratum"),
+    [
+        ([("gf", "t1-spec"), ("gf", "t1-spec")], "agree"),
+        ([("gf", "t1-spec"), ("gf", "t1-loop")], "category_disagree"),
+        ([("gf", "t1-spec"), ("gf", None)], "category_disagree"),
+        ([("gf", "t1-spec"), ("efn", None)], "verdict_disagree"),
+        ([("efn", None), ("efn", None)], "agree"),
+        ([("efn", None), (None, None)], "missing"),
+        ([("efn", None)], "missing"),
+        ([], "missing"),
+        ([("gf", "other"), ("gf", "other"), ("broken", None)], "verdict_disagree"),
+    ],
+)
 def test_strata(pairs, stratum):
     n = 3 if len(pairs) == 3 else 2
     assert select.stratum([judgment("t", *pair) for pair in pairs], n) == stratum
@@ -36,7 +39,10 @@ def test_strata(pairs, stratum):
 def test_every_disagreement_and_every_missing_judgment_is_reviewed():
     rows = frame(40)
     one = [judgment(row["trajectory_id"], "gf", "other") for row in rows]
-    two = [judgment(row["trajectory_id"], "efn" if i < 5 else "gf", None if i < 5 else "t1-spec" if i < 12 else "other") for i, row in enumerate(rows[:-1])]
+    two = [
+        judgment(row["trajectory_id"], "efn" if i < 5 else "gf", None if i < 5 else "t1-spec" if i < 12 else "other")
+        for i, row in enumerate(rows[:-1])
+    ]
     found = select.review_set(rows, [one, two], agreements=10, seed=1)
     assert select.counts(found) == {"agree": 27, "category_disagree": 7, "missing": 1, "verdict_disagree": 5}
     assert all(row["selected"] for row in found if row["stratum"] != "agree")

@@ -42,6 +42,7 @@ def snakemake(folder: Path, *words: str, cores: int = 2, config: str = SMALL, ch
         sys.executable,
         "-m",
         "snakemake",
+        *words,
         "-s",
         str(ROOT / "Snakefile"),
         "--directory",
@@ -50,7 +51,6 @@ def snakemake(folder: Path, *words: str, cores: int = 2, config: str = SMALL, ch
         str(cores),
         "--configfile",
         str(folder / "small.yaml"),
-        *words,
     ]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, timeout=600, check=False)
     assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
@@ -158,6 +158,7 @@ def test_an_interrupted_run_resumes(tmp_path):
         sys.executable,
         "-m",
         "snakemake",
+        "data",
         "-s",
         str(ROOT / "Snakefile"),
         "--directory",
@@ -166,7 +167,6 @@ def test_an_interrupted_run_resumes(tmp_path):
         "2",
         "--configfile",
         str(tmp_path / "small.yaml"),
-        "data",
     ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path, start_new_session=True)
     deadline = time.monotonic() + 60

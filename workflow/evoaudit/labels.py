@@ -9,7 +9,7 @@ import difflib
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,14 +18,29 @@ from evoaudit.codebook import Codebook
 from evoaudit.errors import InputError, one_line
 from evoaudit.store import text
 
-FIELDS = ("trajectory_id", "annotator", "kind", "stage", "verdict", "category", "evidence_steps", "confidence", "seconds", "note",
-          "codebook_version", "simulated")
+FIELDS = (
+    "trajectory_id",
+    "annotator",
+    "kind",
+    "stage",
+    "verdict",
+    "category",
+    "evidence_steps",
+    "confidence",
+    "seconds",
+    "note",
+    "codebook_version",
+    "simulated",
+)
 REQUIRED = ("trajectory_id", "annotator", "kind", "stage", "verdict", "codebook_version")
 KINDS = ("llm", "human")
 STAGES = ("blind", "informed")
 MAX_BYTES = 256 * 1024 * 1024
 MAX_NOTE = 20_000
 MAX_ID = 1_000
+
+#: Notes a fault of the row at hand: field, what, mend.
+Fault = Callable[[str | None, str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +69,9 @@ def read(paths: Path | Iterable[Path], known: set[str] | dict[str, int | None] |
     return rows
 
 
-def check(paths: Path | Iterable[Path], known: set[str] | dict[str, int | None] | None = None, book: Codebook | None = None,
-          twins: bool = False) -> tuple[list[dict], list[Finding]]:
+def check(
+    paths: Path | Iterable[Path], known: set[str] | dict[str, int | None] | None = None, book: Codebook | None = None, twins: bool = False
+) -> tuple[list[dict], list[Finding]]:
     """Read label files; return the sound rows in file order and every fault found.
 
     ``twins`` lets a row that is the same in every field come again, as when files that overlap are merged.
@@ -93,16 +109,22 @@ def _clashes(row: dict, where: str, seen: dict, kinds: dict) -> list[Finding]:
     """Compare a row with those before it, across files."""
     key = _key(row)
     if key in seen:
-        return [Finding(where, None, f"a second {key[2]} label of '{key[1]}' for '{key[0]}', first given at {seen[key][0]}",
-                        "keep one of the two; labels are never overwritten")]
+        return [
+            Finding(
+                where,
+                None,
+                f"a second {key[2]} label of '{key[1]}' for '{key[0]}', first given at {seen[key][0]}",
+                "keep one of the two; labels are never overwritten",
+            )
+        ]
     kind, first = kinds.setdefault(row["annotator"], (row["kind"], where))
     if kind != row["kind"]:
-        return [Finding(where, "kind", f"'{row['annotator']}' is {row['kind']} here and {kind} at {first}", "give every annotator one kind")]
+        return [
+            Finding(where, "kind", f"'{row['annotator']}' is {row['kind']} here and {kind} at {first}", "give every annotator one kind")
+        ]
     seen[key] = (where, row)
     return []
 
-
-# --- records of a file ----------------------------------------------------------------------------------------------
 
 def _records(path: Path) -> Iterator[tuple[str, dict | Finding]]:
     """Yield (file and line, record) from JSON Lines or CSV, told apart by content."""
@@ -181,8 +203,6 @@ def _csv(path: Path, content: str) -> Iterator[tuple[str, dict | Finding]]:
         yield where, Finding(where, None, f"not CSV ({error})", "quote cells that hold commas, quotes or line breaks")
 
 
-# --- one row --------------------------------------------------------------------------------------------------------
-
 def _row(record: dict, where: str, book: Codebook, known: set[str] | dict[str, int | None] | None) -> tuple[dict, list[Finding]]:
     """Return the typed row and its faults."""
     faults: list[Finding] = []
@@ -217,18 +237,24 @@ def _row(record: dict, where: str, book: Codebook, known: set[str] | dict[str, i
     if row["category"] and row["verdict"] in book.verdicts and row["verdict"] != "gf":
         fault("category", f"'{row['category']}' beside the verdict '{row['verdict']}'", "only 'gf' takes a category; leave it empty")
     if row["codebook_version"] and not book.accepts(row["codebook_version"]):
-        fault("codebook_version", f"'{row['codebook_version']}' is not this codebook ({book.identity})",
-              "label with this codebook, or run with the one the labels were made with")
+        fault(
+            "codebook_version",
+            f"'{row['codebook_version']}' is not this codebook ({book.identity})",
+            "label with this codebook, or run with the one the labels were made with",
+        )
     row["evidence_steps"] = _steps(record.get("evidence_steps"), fault)
     row["confidence"] = _number(record.get("confidence"), "confidence", 1.0, fault)
     row["seconds"] = _number(record.get("seconds"), "seconds", math.inf, fault)
     row["simulated"] = _flag(record.get("simulated"), fault)
     if row["trajectory_id"] and known is not None:
         if row["trajectory_id"] not in known:
-            fault("trajectory_id", f"'{one_line(row['trajectory_id'], 200)}' is not in the frame", "use the ids of the audit's sample, verbatim")
-        elif isinstance(known, dict) and (n := known[row["trajectory_id"]]) is not None:
-            if beyond := [step for step in row["evidence_steps"] or [] if step >= n]:
-                fault("evidence_steps", f"step {beyond[0]} of a trajectory with {n} steps", "steps count from 0")
+            fault(
+                "trajectory_id",
+                f"'{one_line(row['trajectory_id'], 200)}' is not in the frame",
+                "use the ids of the audit's sample, verbatim",
+            )
+        elif isinstance(known, dict) and (n := known[row["trajectory_id"]]) is not None and max(row["evidence_steps"] or [0]) >= n > 0:
+            fault("evidence_steps", f"step {max(row['evidence_steps'])} of a trajectory with {n} steps", "steps count from 0")
     return row, faults
 
 
@@ -236,19 +262,23 @@ def _shown(value: object) -> str:
     return one_line(json.dumps(value, ensure_ascii=True), 60)
 
 
-def _code(row: dict, field: str, codes: tuple[str, ...], fault) -> None:
+def _code(row: dict, field: str, codes: tuple[str, ...], fault: Fault) -> None:
     value = row[field]
     if value is not None and value not in codes:
         near = difflib.get_close_matches(value.lower(), codes, 1)
         fault(field, f"'{one_line(value, 60)}' is not a code", f"did you mean '{near[0]}'?" if near else f"use one of {', '.join(codes)}")
 
 
-def _steps(value: object, fault) -> list[int] | None:
+def _steps(value: object, fault: Fault) -> list[int] | None:
     if value in (None, "", []):
         return None
     if isinstance(value, str):
         try:
-            value = json.loads(value) if value.strip().startswith("[") else [int(part) for part in value.replace(",", " ").replace(";", " ").split()]
+            value = (
+                json.loads(value)
+                if value.strip().startswith("[")
+                else [int(part) for part in value.replace(",", " ").replace(";", " ").split()]
+            )
         except ValueError:
             value = None
     if not isinstance(value, list) or not all(type(step) is int and 0 <= step < 2**31 for step in value):
@@ -257,7 +287,7 @@ def _steps(value: object, fault) -> list[int] | None:
     return value or None
 
 
-def _number(value: object, field: str, highest: float, fault) -> float | None:
+def _number(value: object, field: str, highest: float, fault: Fault) -> float | None:
     if value in (None, ""):
         return None
     try:
@@ -265,12 +295,16 @@ def _number(value: object, field: str, highest: float, fault) -> float | None:
     except (ValueError, OverflowError):
         number = math.nan
     if not (math.isfinite(number) and 0 <= number <= highest):
-        fault(field, f"{_shown(value)} is not a number from 0" + (f" to {highest:g}" if math.isfinite(highest) else ""), "leave it empty if unknown")
+        fault(
+            field,
+            f"{_shown(value)} is not a number from 0" + (f" to {highest:g}" if math.isfinite(highest) else ""),
+            "leave it empty if unknown",
+        )
         return None
     return number
 
 
-def _flag(value: object, fault) -> bool:
+def _flag(value: object, fault: Fault) -> bool:
     if value in (None, "", False, "false", "False", "0"):
         return False
     if value in (True, "true", "True", "1"):
@@ -279,14 +313,12 @@ def _flag(value: object, fault) -> bool:
     return False
 
 
-# --- writing --------------------------------------------------------------------------------------------------------
-
 def dumps(row: dict) -> str:
     """Return a label as one JSON line of the contract; empty fields are left out."""
-    return json.dumps({name: row[name] for name in FIELDS if row[name] is not None and (name != "simulated" or row[name])}, ensure_ascii=False)
+    return json.dumps(
+        {name: row[name] for name in FIELDS if row[name] is not None and (name != "simulated" or row[name])}, ensure_ascii=False
+    )
 
-
-# --- tables with one column a rater ---------------------------------------------------------------------------------
 
 @dataclass(frozen=True, slots=True)
 class Rater:
@@ -303,7 +335,9 @@ class Rater:
         name, separator, rest = spec.partition("=")
         parts = rest.split(":")
         if not separator or not name or len(parts) not in (2, 3) or parts[0] not in KINDS or not all(parts):
-            raise InputError("--rater", f"'{spec}' is not NAME=KIND:VERDICT_COLUMN[:CATEGORY_COLUMN]", "for instance human-1=human:h1:h1_category")
+            raise InputError(
+                "--rater", f"'{spec}' is not NAME=KIND:VERDICT_COLUMN[:CATEGORY_COLUMN]", "for instance human-1=human:h1:h1_category"
+            )
         return cls(name, parts[0], parts[1], parts[2] if len(parts) == 3 else None)
 
 
@@ -327,7 +361,9 @@ def spread(path: Path, raters: list[Rater], identity: str = "id", book: Codebook
     for name in wanted:
         if name not in header:
             near = difflib.get_close_matches(name, header, 1)
-            raise InputError(f"{path}:1", f"no column '{name}'", f"did you mean '{near[0]}'?" if near else f"the columns are {', '.join(header)}")
+            raise InputError(
+                f"{path}:1", f"no column '{name}'", f"did you mean '{near[0]}'?" if near else f"the columns are {', '.join(header)}"
+            )
 
     def code(cell: str | None, where: str, column: str, allowed: tuple[str, ...]) -> str | None:
         if not (cell or "").strip():
@@ -350,13 +386,29 @@ def spread(path: Path, raters: list[Rater], identity: str = "id", book: Codebook
             raise InputError(where, f"{identity}: '{trajectory}' again, first at {seen[trajectory]}", "give every trajectory one row")
         seen[trajectory] = where
         simulated = str(cells.get("synthetic") or cells.get("simulated") or "").strip().lower() in ("true", "1")
-        frame.append({"trajectory_id": trajectory, "simulated": simulated,
-                      **{name: (cells.get(name) or "").strip() or None for name in ("benchmark", "agent", "task_id", "experiment", "raw_reward")}})
+        frame.append(
+            {
+                "trajectory_id": trajectory,
+                "simulated": simulated,
+                **{name: (cells.get(name) or "").strip() or None for name in ("benchmark", "agent", "task_id", "experiment", "raw_reward")},
+            }
+        )
         for rater in raters:
             verdict = code(cells[rater.verdict], where, rater.verdict, book.verdicts)
             if verdict is None:
                 continue
             category = code(cells[rater.category], where, rater.category, book.categories) if rater.category and verdict == "gf" else None
-            rows.append({**dict.fromkeys(FIELDS), "trajectory_id": trajectory, "annotator": rater.name, "kind": rater.kind, "stage": "blind",
-                         "verdict": verdict, "category": category, "codebook_version": book.version, "simulated": simulated})
+            rows.append(
+                {
+                    **dict.fromkeys(FIELDS),
+                    "trajectory_id": trajectory,
+                    "annotator": rater.name,
+                    "kind": rater.kind,
+                    "stage": "blind",
+                    "verdict": verdict,
+                    "category": category,
+                    "codebook_version": book.version,
+                    "simulated": simulated,
+                }
+            )
     return frame, rows

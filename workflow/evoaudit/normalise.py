@@ -217,8 +217,18 @@ def open_reference(source: Source, picture: Picture, memory: dict[str, tuple[str
 
 
 def _light(found: Inspected) -> Inspected:
-    return Inspected(found.status, found.image_id, found.file_sha256, found.width, found.height, found.format, found.phash, found.blank,
-                     None, found.detail)
+    return Inspected(
+        found.status,
+        found.image_id,
+        found.file_sha256,
+        found.width,
+        found.height,
+        found.format,
+        found.phash,
+        found.blank,
+        None,
+        found.detail,
+    )
 
 
 def _change(before: Inspected | None, after: Inspected | None) -> dict:
@@ -230,11 +240,23 @@ def _change(before: Inspected | None, after: Inspected | None) -> dict:
         return unknown
     tiles_x, tiles_y = -(-before.width // pictures.TILE), -(-before.height // pictures.TILE)
     if before.image_id == after.image_id:
-        return {"state": "same", "changed_pixels": 0, "changed_tiles": 0, "tiles_x": tiles_x, "tiles_y": tiles_y,
-                "tiles": bytes(-(-tiles_x * tiles_y // 8))}
+        return {
+            "state": "same",
+            "changed_pixels": 0,
+            "changed_tiles": 0,
+            "tiles_x": tiles_x,
+            "tiles_y": tiles_y,
+            "tiles": bytes(-(-tiles_x * tiles_y // 8)),
+        }
     change = pictures.tile_changes(before.pixels, after.pixels)
-    return {"state": "changed", "changed_pixels": change.changed_pixels, "changed_tiles": int(change.tiles.sum()), "tiles_x": tiles_x,
-            "tiles_y": tiles_y, "tiles": change.bitmap}
+    return {
+        "state": "changed",
+        "changed_pixels": change.changed_pixels,
+        "changed_tiles": int(change.tiles.sum()),
+        "tiles_x": tiles_x,
+        "tiles_y": tiles_y,
+        "tiles": change.bitmap,
+    }
 
 
 class _Tables:
@@ -260,11 +282,18 @@ class _Tables:
             self.drop("row", f"row {record.row}: {record.native_id}", "unsafe_id", fault)
             return
         self.counts.keep("row")
-        self.rows["annotations"].append({
-            "trajectory_id": trajectory_id(self.source, record.native_id), "annotator": text(record.annotator, 200),
-            "question": text(record.question, 200), "answer": text(record.answer, TEXT_LIMIT),
-            "benchmark": self._benchmark(record.benchmark), "agent": text(record.agent, 500), "task_id": text(record.task_id, 500),
-            "row": record.row})
+        self.rows["annotations"].append(
+            {
+                "trajectory_id": trajectory_id(self.source, record.native_id),
+                "annotator": text(record.annotator, 200),
+                "question": text(record.question, 200),
+                "answer": text(record.answer, TEXT_LIMIT),
+                "benchmark": self._benchmark(record.benchmark),
+                "agent": text(record.agent, 500),
+                "task_id": text(record.task_id, 500),
+                "row": record.row,
+            }
+        )
 
     def add(self, found: _Examined) -> None:
         """Add one examined trajectory."""
@@ -310,11 +339,23 @@ class _Tables:
         ids = [found.looks[picture].image_id if picture else None for picture in (aligned.before, aligned.after)]
         self.uses.update(image_id for image_id in ids if image_id)
         return {
-            "trajectory_id": found.trajectory_id, "step": index, "source_step": text(step.source_step, 200),
-            "gap_before": aligned.gap_before, "op": step.op, "op_raw": text(step.op_raw, TEXT_LIMIT), "value": text(step.value, TEXT_LIMIT),
-            "target": _target(step), "reasoning": text(step.reasoning, TEXT_LIMIT), "url": text(step.url, 4000),
-            "page_text": text(step.page_text, PAGE_TEXT_LIMIT), "before_image": ids[0], "after_image": ids[1],
-            "obs_phase": found.trajectory.obs_phase, "timestamp": _finite(step.timestamp), "error": text(step.error, 2000)}
+            "trajectory_id": found.trajectory_id,
+            "step": index,
+            "source_step": text(step.source_step, 200),
+            "gap_before": aligned.gap_before,
+            "op": step.op,
+            "op_raw": text(step.op_raw, TEXT_LIMIT),
+            "value": text(step.value, TEXT_LIMIT),
+            "target": _target(step),
+            "reasoning": text(step.reasoning, TEXT_LIMIT),
+            "url": text(step.url, 4000),
+            "page_text": text(step.page_text, PAGE_TEXT_LIMIT),
+            "before_image": ids[0],
+            "after_image": ids[1],
+            "obs_phase": found.trajectory.obs_phase,
+            "timestamp": _finite(step.timestamp),
+            "error": text(step.error, 2000),
+        }
 
     def _trajectory(self, trajectory: Trajectory, identity: str) -> None:
         options, task = self.source.options, self.tasks.get(trajectory.task_id or "", {})
@@ -324,18 +365,35 @@ class _Tables:
         for name in ("instruction", "reference"):
             given[name] = task.get(name) if getattr(trajectory, name) is None else getattr(trajectory, name)
         limits = {"instruction": TEXT_LIMIT, "reference": TEXT_LIMIT}
-        self.rows["trajectories"].append({
-            **{name: text(value, limits.get(name, 500)) for name, value in given.items()},
-            "trajectory_id": identity, "source": self.source.name, "kind": self.source.kind,
-            "benchmark": self._benchmark(given["benchmark"]),
-            "task_id": text(trajectory.task_id, 500), "task_revision": text(trajectory.task_revision, 200),
-            "final_url": text(trajectory.final_url, 4000), "final_text": text(trajectory.final_text, PAGE_TEXT_LIMIT),
-            "answer": text(trajectory.answer, TEXT_LIMIT), "n_steps": len(trajectory.steps), "simulated": self.source.simulated,
-            "source_file": text(trajectory.source_file, 4000), "source_sha256": self._sha256(trajectory.source_file)})
+        self.rows["trajectories"].append(
+            {
+                **{name: text(value, limits.get(name, 500)) for name, value in given.items()},
+                "trajectory_id": identity,
+                "source": self.source.name,
+                "kind": self.source.kind,
+                "benchmark": self._benchmark(given["benchmark"]),
+                "task_id": text(trajectory.task_id, 500),
+                "task_revision": text(trajectory.task_revision, 200),
+                "final_url": text(trajectory.final_url, 4000),
+                "final_text": text(trajectory.final_text, PAGE_TEXT_LIMIT),
+                "answer": text(trajectory.answer, TEXT_LIMIT),
+                "n_steps": len(trajectory.steps),
+                "simulated": self.source.simulated,
+                "source_file": text(trajectory.source_file, 4000),
+                "source_sha256": self._sha256(trajectory.source_file),
+            }
+        )
         for oracle in trajectory.oracles:
-            self.rows["oracle_results"].append({
-                "trajectory_id": identity, "oracle": text(oracle.oracle, 500), "oracle_version": text(oracle.version, 200),
-                "raw_reward": _finite(oracle.raw_reward), "verdict": oracle.verdict, "status": text(oracle.status, 500)})
+            self.rows["oracle_results"].append(
+                {
+                    "trajectory_id": identity,
+                    "oracle": text(oracle.oracle, 500),
+                    "oracle_version": text(oracle.version, 200),
+                    "raw_reward": _finite(oracle.raw_reward),
+                    "verdict": oracle.verdict,
+                    "status": text(oracle.status, 500),
+                }
+            )
         planted = self.truth.pop(trajectory.native_id, None)
         if planted is not None:
             self.rows["truth"].append({"trajectory_id": identity, **planted})
@@ -363,9 +421,12 @@ class _Tables:
             self._refuse()
         for native_id in sorted(self.truth):
             self.drop("row", f"truth: {native_id}", "no_trajectory", "planted truth of a trajectory that was not kept")
-        keys = {"trajectories": ("trajectory_id",), "truth": ("trajectory_id",),
-                "oracle_results": ("trajectory_id", "oracle", "oracle_version", "verdict", "status"),
-                "annotations": ("trajectory_id", "row", "question", "annotator")}
+        keys = {
+            "trajectories": ("trajectory_id",),
+            "truth": ("trajectory_id",),
+            "oracle_results": ("trajectory_id", "oracle", "oracle_version", "verdict", "status"),
+            "annotations": ("trajectory_id", "row", "question", "annotator"),
+        }
         for name, columns in keys.items():
             store.write_table(folder, name, sorted(self.rows[name], key=lambda row: [_sortable(row[column]) for column in columns]))
         store.write_table(folder, "images", (self._image(image_id) for image_id in sorted(self.images)))
@@ -379,9 +440,20 @@ class _Tables:
 
     def _image(self, image_id: str) -> dict:
         file, member, look = self.images[image_id]
-        return {"image_id": image_id, "source": self.source.name, "file": file, "member": member, "file_sha256": look.file_sha256,
-                "width": look.width, "height": look.height, "format": look.format, "status": look.status, "phash": look.phash,
-                "blank": look.blank, "n_uses": self.uses[image_id]}
+        return {
+            "image_id": image_id,
+            "source": self.source.name,
+            "file": file,
+            "member": member,
+            "file_sha256": look.file_sha256,
+            "width": look.width,
+            "height": look.height,
+            "format": look.format,
+            "status": look.status,
+            "phash": look.phash,
+            "blank": look.blank,
+            "n_uses": self.uses[image_id],
+        }
 
     def _refuse(self) -> None:
         layout = getattr(self.source.module, "LAYOUT", None)
@@ -404,8 +476,10 @@ def _sort(work: Path, name: str, folder: Path) -> None:
     unsorted = str(work / f"{name}.parquet").replace("'", "''")
     spill = str(work).replace("'", "''")
     declared = schema.TABLES[name]
-    with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": spill, "threads": 2}) as database, \
-            pq.ParquetWriter(folder / f"{name}.parquet", declared, compression="zstd", write_statistics=True) as writer:
+    with (
+        duckdb.connect(config={"memory_limit": "1GB", "temp_directory": spill, "threads": 2}) as database,
+        pq.ParquetWriter(folder / f"{name}.parquet", declared, compression="zstd", write_statistics=True) as writer,
+    ):
         ordered = database.sql(f"SELECT * FROM read_parquet('{unsorted}') ORDER BY trajectory_id, step")
         rest = declared.empty_table()
         for batch in pa.RecordBatchReader.from_stream(ordered):
@@ -447,8 +521,13 @@ def _truth(source: Source) -> dict[str, dict]:
         native_id, planted, outcome = (jsonio.as_str(row.get(name)) for name in ("native_id", "planted", "outcome"))
         if native_id is None or planted is None or outcome is None:
             raise InputError(f"{source.truth}:{number}", "native_id, planted or outcome is missing", "simulate the corpus again")
-        found[native_id] = {"planted": planted, "outcome": outcome, "category": jsonio.as_str(row.get("category")),
-                            "lookalike": jsonio.as_str(row.get("lookalike")), "evidence_step": jsonio.as_int(row.get("evidence_step"))}
+        found[native_id] = {
+            "planted": planted,
+            "outcome": outcome,
+            "category": jsonio.as_str(row.get("category")),
+            "lookalike": jsonio.as_str(row.get("lookalike")),
+            "evidence_step": jsonio.as_int(row.get("evidence_step")),
+        }
     return found
 
 

@@ -112,8 +112,14 @@ def inspect(data: bytes | Path | None, memory: dict[str, tuple[str, float]] | No
     except Exception as error:  # decoders fed arbitrary bytes raise arbitrary errors
         known = size is not None or data.startswith(_MAGIC)
         detail = "the picture breaks off or is damaged" if known else "not a picture in a known format"
-        return Inspected("truncated" if known else "not_an_image", None, digest, *(size or (None, None)), name,
-                         detail=f"{detail} ({type(error).__name__})")
+        return Inspected(
+            "truncated" if known else "not_an_image",
+            None,
+            digest,
+            *(size or (None, None)),
+            name,
+            detail=f"{detail} ({type(error).__name__})",
+        )
     height, width = pixels.shape[:2]
     mark = hashlib.sha256(f"{width}x{height}:".encode())
     mark.update(pixels)

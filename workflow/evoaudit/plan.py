@@ -348,7 +348,7 @@ def _prompt_folder(name: str) -> Path:
 
 @cache
 def closure(module: str) -> tuple[Path, ...]:
-    """Return the package's own source files that importing ``module`` can reach, found without importing it."""
+    """Return the package's own files that importing ``module`` can reach (templates included), found without importing it."""
     found: dict[str, Path] = {}
     queue = [module]
     while queue:
@@ -364,7 +364,8 @@ def closure(module: str) -> tuple[Path, ...]:
                 queue += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("evoaudit.sources."):
                 queue.append(node.value)
-    return tuple(sorted(set(found.values())))
+    templates = {file for path in found.values() for file in (path.parent / "templates").glob("*")}
+    return tuple(sorted({*found.values(), *templates}))
 
 
 def _file_of(name: str) -> Path | None:

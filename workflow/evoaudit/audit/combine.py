@@ -77,14 +77,27 @@ def combine(frame: list[dict], votes: dict[str, Votes], *, tie: str) -> tuple[li
             unlabelled.append(one["trajectory_id"])
             continue
         found, rule = category(cast) if decided[0] == "gf" else (None, None)
-        rows.append({"trajectory_id": one["trajectory_id"], "benchmark": one["benchmark"], "agent": one["agent"], "task_id": one["task_id"],
-                     "verdict": decided[0], "category": found, "verdict_rule": decided[1], "category_rule": rule,
-                     "reviewed": bool(cast.humans), "n_raters": len(cast.raters),
-                     "simulated": bool(one["simulated"]) or any(row["simulated"] for row in cast.raters)})
+        rows.append(
+            {
+                "trajectory_id": one["trajectory_id"],
+                "benchmark": one["benchmark"],
+                "agent": one["agent"],
+                "task_id": one["task_id"],
+                "verdict": decided[0],
+                "category": found,
+                "verdict_rule": decided[1],
+                "category_rule": rule,
+                "reviewed": bool(cast.humans),
+                "n_raters": len(cast.raters),
+                "simulated": bool(one["simulated"]) or any(row["simulated"] for row in cast.raters),
+            }
+        )
     return rows, unlabelled
 
 
-def count(labels: list[dict], frame: list[dict], groups: list[str], review: set[str] | None = None) -> tuple[dict[str, Votes], list[tuple[dict, str]]]:
+def count(
+    labels: list[dict], frame: list[dict], groups: list[str], review: set[str] | None = None
+) -> tuple[dict[str, Votes], list[tuple[dict, str]]]:
     """Return the votes that count, and every label that does not with the reason.
 
     ``groups`` are the human annotators that count; none named means all of them. Simulated people label everything;

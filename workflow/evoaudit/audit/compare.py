@@ -66,26 +66,106 @@ def _one(answer: str, reference: str, asked: str) -> Match:
     return Match(_same_items(given if len(given) > 1 else _split(given[0]) or given, items), "list")
 
 
-# --- text -----------------------------------------------------------------------------------------------------------
-
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "−": "-", "–": "-", "—": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " "})
 _TOKEN = re.compile(r"\d+(?:[.,:]\d+)*(?![^\W\d_])|[^\W_]+(?:'[^\W\d_]+)?")
-_STOP = frozenset((
-    "a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "in", "is", "it", "its", "of", "on", "or", "that", "the", "there", "to",
-     "was", "were", "with"))
+_STOP = frozenset(
+    (
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "by",
+        "for",
+        "from",
+        "in",
+        "is",
+        "it",
+        "its",
+        "of",
+        "on",
+        "or",
+        "that",
+        "the",
+        "there",
+        "to",
+        "was",
+        "were",
+        "with",
+    )
+)
 _VARIANTS = {
-    "cancelled": "canceled", "cancelling": "canceling", "cancellation": "cancelation", "completed": "complete", "colour": "color",
-    "favourite": "favorite", "favour": "favor", "flavour": "flavor", "behaviour": "behavior", "neighbour": "neighbor", "honour": "honor",
-    "labour": "labor", "grey": "gray", "centre": "center", "theatre": "theater", "metre": "meter", "litre": "liter", "fibre": "fiber",
-    "travelled": "traveled", "travelling": "traveling", "traveller": "traveler", "labelled": "labeled", "modelling": "modeling",
-    "catalogue": "catalog", "dialogue": "dialog", "programme": "program", "licence": "license", "defence": "defense",
-    "jewellery": "jewelry", "tyre": "tire", "aluminium": "aluminum", "enquiry": "inquiry", "cheque": "check", "storey": "story",
+    "cancelled": "canceled",
+    "cancelling": "canceling",
+    "cancellation": "cancelation",
+    "completed": "complete",
+    "colour": "color",
+    "favourite": "favorite",
+    "favour": "favor",
+    "flavour": "flavor",
+    "behaviour": "behavior",
+    "neighbour": "neighbor",
+    "honour": "honor",
+    "labour": "labor",
+    "grey": "gray",
+    "centre": "center",
+    "theatre": "theater",
+    "metre": "meter",
+    "litre": "liter",
+    "fibre": "fiber",
+    "travelled": "traveled",
+    "travelling": "traveling",
+    "traveller": "traveler",
+    "labelled": "labeled",
+    "modelling": "modeling",
+    "catalogue": "catalog",
+    "dialogue": "dialog",
+    "programme": "program",
+    "licence": "license",
+    "defence": "defense",
+    "jewellery": "jewelry",
+    "tyre": "tire",
+    "aluminium": "aluminum",
+    "enquiry": "inquiry",
+    "cheque": "check",
+    "storey": "story",
 }
-_NUMBER_WORDS = {word: str(n) for n, word in enumerate(
-    ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen",
-     "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"))}
-_MONTHS = {name: n + 1 for n, name in enumerate(
-    ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"))}
+_NUMBER_WORDS = {
+    word: str(n)
+    for n, word in enumerate(
+        (
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+            "twenty",
+        )
+    )
+}
+_MONTHS = {
+    name: n + 1
+    for n, name in enumerate(
+        ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
+    )
+}
 _MONTHS |= {name[:3]: n for name, n in list(_MONTHS.items())} | {"sept": 9}
 _MONTH_NAMES = {n: name for name, n in _MONTHS.items() if len(name) > 3 and name != "sept"} | {5: "may"}
 
@@ -138,26 +218,93 @@ def _content(text: str) -> list[str]:
     return [token for token in tokens(text) if token not in _STOP]
 
 
-# --- numbers, money, units ------------------------------------------------------------------------------------------
-
 _CURRENCIES = {
-    "$": "usd", "us$": "usd", "usd": "usd", "dollar": "usd", "dollars": "usd", "€": "eur", "eur": "eur", "euro": "eur", "euros": "eur",
-    "£": "gbp", "gbp": "gbp", "¥": "jpy", "jpy": "jpy", "yen": "jpy", "₹": "inr", "inr": "inr", "chf": "chf", "cad": "cad", "aud": "aud",
+    "$": "usd",
+    "us$": "usd",
+    "usd": "usd",
+    "dollar": "usd",
+    "dollars": "usd",
+    "€": "eur",
+    "eur": "eur",
+    "euro": "eur",
+    "euros": "eur",
+    "£": "gbp",
+    "gbp": "gbp",
+    "¥": "jpy",
+    "jpy": "jpy",
+    "yen": "jpy",
+    "₹": "inr",
+    "inr": "inr",
+    "chf": "chf",
+    "cad": "cad",
+    "aud": "aud",
 }
 _UNITS: dict[str, tuple[str, Decimal]] = {}
 for _dimension, _table in {
-    "length": {"mm": "0.001", "cm": "0.01", "m": "1", "meter": "1", "meters": "1", "metre": "1", "metres": "1", "km": "1000",
-               "kilometer": "1000", "kilometers": "1000", "in": "0.0254", "inch": "0.0254", "inches": "0.0254", '"': "0.0254",
-               "ft": "0.3048", "foot": "0.3048", "feet": "0.3048", "yd": "0.9144", "yard": "0.9144", "yards": "0.9144",
-               "mi": "1609.344", "mile": "1609.344", "miles": "1609.344"},
-    "mass": {"mg": "0.000001", "g": "0.001", "gram": "0.001", "grams": "0.001", "kg": "1", "kilogram": "1", "kilograms": "1",
-             "oz": "0.028349523125", "ounce": "0.028349523125", "ounces": "0.028349523125", "lb": "0.45359237", "lbs": "0.45359237"},
-    "time": {"ms": "0.001", "s": "1", "sec": "1", "secs": "1", "second": "1", "seconds": "1", "min": "60", "mins": "60", "minute": "60",
-             "minutes": "60", "h": "3600", "hr": "3600", "hrs": "3600", "hour": "3600", "hours": "3600", "day": "86400", "days": "86400",
-             "week": "604800", "weeks": "604800"},
+    "length": {
+        "mm": "0.001",
+        "cm": "0.01",
+        "m": "1",
+        "meter": "1",
+        "meters": "1",
+        "metre": "1",
+        "metres": "1",
+        "km": "1000",
+        "kilometer": "1000",
+        "kilometers": "1000",
+        "in": "0.0254",
+        "inch": "0.0254",
+        "inches": "0.0254",
+        '"': "0.0254",
+        "ft": "0.3048",
+        "foot": "0.3048",
+        "feet": "0.3048",
+        "yd": "0.9144",
+        "yard": "0.9144",
+        "yards": "0.9144",
+        "mi": "1609.344",
+        "mile": "1609.344",
+        "miles": "1609.344",
+    },
+    "mass": {
+        "mg": "0.000001",
+        "g": "0.001",
+        "gram": "0.001",
+        "grams": "0.001",
+        "kg": "1",
+        "kilogram": "1",
+        "kilograms": "1",
+        "oz": "0.028349523125",
+        "ounce": "0.028349523125",
+        "ounces": "0.028349523125",
+        "lb": "0.45359237",
+        "lbs": "0.45359237",
+    },
+    "time": {
+        "ms": "0.001",
+        "s": "1",
+        "sec": "1",
+        "secs": "1",
+        "second": "1",
+        "seconds": "1",
+        "min": "60",
+        "mins": "60",
+        "minute": "60",
+        "minutes": "60",
+        "h": "3600",
+        "hr": "3600",
+        "hrs": "3600",
+        "hour": "3600",
+        "hours": "3600",
+        "day": "86400",
+        "days": "86400",
+        "week": "604800",
+        "weeks": "604800",
+    },
     "data": {"kb": "1000", "mb": "1000000", "gb": "1000000000", "tb": "1000000000000"},
     "percent": {"%": "1", "percent": "1", "pct": "1"},
-    "temperature_c": {"°c": "1", "celsius": "1"}, "temperature_f": {"°f": "1", "fahrenheit": "1"},
+    "temperature_c": {"°c": "1", "celsius": "1"},
+    "temperature_f": {"°f": "1", "fahrenheit": "1"},
 }.items():
     for _name, _factor in _table.items():
         _UNITS[_name] = (_dimension, Decimal(_factor))
@@ -166,7 +313,8 @@ _SCALES = {"thousand": Decimal(1000), "million": Decimal(10) ** 6, "billion": De
 _NUM = r"\d{1,3}(?:[,' ]\d{3})+(?:\.\d+)?(?!\d)|\d{1,3}(?:\.\d{3})+,\d+|\d+(?:[.,]\d+)?|\.\d+"
 _QUANTITY = re.compile(
     r"(?<![^\W_])(?<!\d[.,])(?P<sign>[-+])?(?P<before>us\$|[$€£¥₹]|\b(?:usd|eur|gbp|jpy|inr|chf|cad|aud)\b)?\s?(?P<sign2>[-+])?"
-    rf"(?P<number>{_NUM})(?P<after>\s?[$€£¥₹%\"]|\s?°[cf]|\s?[^\W\d_]+)?")
+    rf"(?P<number>{_NUM})(?P<after>\s?[$€£¥₹%\"]|\s?°[cf]|\s?[^\W\d_]+)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,17 +381,18 @@ def _as_quantity(text: str) -> tuple[Quantity, str] | None:
     return found[0], " ".join(map(_stem, noun.split()))
 
 
-# --- dates ----------------------------------------------------------------------------------------------------------
-
 _MONTH = "(?P<month>" + "|".join(sorted(_MONTHS, key=lambda name: (-len(name), name))) + r")\b\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>\d{4})"
-_WRITTEN = [re.compile(pattern) for pattern in (
-    rf"\b{_MONTH} {_DAY}\b(?:,? {_YEAR}\b)?", rf"\b{_DAY} (?:of )?{_MONTH}(?:,? {_YEAR}\b)?", rf"\b{_MONTH},? {_YEAR}\b")]
+_WRITTEN = [
+    re.compile(pattern)
+    for pattern in (rf"\b{_MONTH} {_DAY}\b(?:,? {_YEAR}\b)?", rf"\b{_DAY} (?:of )?{_MONTH}(?:,? {_YEAR}\b)?", rf"\b{_MONTH},? {_YEAR}\b")
+]
 _ISO = re.compile(r"\b(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})(?:t[\d:.]+z?)?\b")
 _SLASH = re.compile(r"\b(?P<a>\d{1,2})[/.-](?P<b>\d{1,2})[/.-](?P<year>\d{4}|\d{2})\b")
 _CLOCK = re.compile(
-    r"\b(?P<h>\d{1,2})(?::(?P<m>\d{2}))?(?::\d{2})?\s?(?P<half>[ap])\.?m\b\.?|\b(?P<h24>\d{1,2}):(?P<m24>\d{2})(?::\d{2})?\b")
+    r"\b(?P<h>\d{1,2})(?::(?P<m>\d{2}))?(?::\d{2})?\s?(?P<half>[ap])\.?m\b\.?|\b(?P<h24>\d{1,2}):(?P<m24>\d{2})(?::\d{2})?\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,8 +435,9 @@ def _covers(answer: Date, reference: Date) -> bool:
     """Say whether an answer's date says at least what the reference says; two slash dates must be written alike."""
     if answer.slashed and reference.slashed:
         return answer.slashed == reference.slashed
-    return any(all(want is None or want == have for have, want in zip(a, r, strict=True))
-               for a in answer.readings for r in reference.readings)
+    return any(
+        all(want is None or want == have for have, want in zip(a, r, strict=True)) for a in answer.readings for r in reference.readings
+    )
 
 
 def _as_date(text: str) -> Date | None:
@@ -308,8 +458,6 @@ def _clocks(text: str) -> list[tuple[int, int]]:
     return found
 
 
-# --- addresses ------------------------------------------------------------------------------------------------------
-
 def _as_url(text: str) -> tuple | None:
     """Return the parts of an address that matter: host without www, path without final slash, query, fragment."""
     if not re.fullmatch(r"(https?://)?[\w.-]+\.[a-z]{2,}(:\d+)?(/\S*)?|https?://\S+", text):
@@ -321,16 +469,16 @@ def _as_url(text: str) -> tuple | None:
     return parts.netloc.removeprefix("www."), unquote(parts.path).rstrip("/"), parts.query, parts.fragment
 
 
-# --- how two texts are compared -------------------------------------------------------------------------------------
-
 _INFEASIBLE_REFERENCE = re.compile(r"n/?a|not (applicable|possible|available)|infeasible|impossible|unachievable|none of the above")
 _INFEASIBLE_CLAIM = re.compile(
     r"\bn/a\b|\bnot applicable\b|\bimpossible\b|\binfeasible\b|\bunachievable\b|\bnot (possible|feasible|supported|available|offered)\b"
     r"|\b(can(not|'t)|could(n't| not)) be (done|completed|achieved|found|fulfilled)\b|\b(does not|doesn't|do not|don't) exist\b|\bno such\b"
-    r"|\bthere (is|are|was|were) no\b")
+    r"|\bthere (is|are|was|were) no\b"
+)
 _IDENTIFIER = re.compile(r"#?0\d+")
 _NEGATION = frozenset(
-    {"not", "no", "never", "without", "neither", "nor", "isn't", "wasn't", "aren't", "don't", "doesn't", "either", "or", "unless"})
+    {"not", "no", "never", "without", "neither", "nor", "isn't", "wasn't", "aren't", "don't", "doesn't", "either", "or", "unless"}
+)
 
 
 def _scalar(answer: str, reference: str) -> Match | None:
@@ -509,15 +657,15 @@ def _stated_text(answer: str, reference: str) -> Match:
 
 
 _SEPARATOR = re.compile(r"[,;|\n]")
-_ASKS = re.compile(r"\?|\banswer with\b|\b(?:tell|give|show) me\b|^(?:what|which|who|when|where|how (?:much|many|long|far|old))\b|\breturn (?:the|a|your) ")
+_ASKS = re.compile(
+    r"\?|\banswer with\b|\b(?:tell|give|show) me\b|^(?:what|which|who|when|where|how (?:much|many|long|far|old))\b|\breturn (?:the|a|your) "
+)
 
 
 def asks(goal: str | None) -> bool:
     """Say whether a goal asks for an answer rather than for a state."""
     return bool(_ASKS.search(fold((goal or "")[:LIMIT])))
 
-
-# --- states ---------------------------------------------------------------------------------------------------------
 
 _KEY = re.compile(r"[^\W\d][\w.\-/()#]*( [\w.\-/()#]+){0,5}")
 

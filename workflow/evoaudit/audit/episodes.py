@@ -60,7 +60,10 @@ BLANK = 0.995
 
 def episodes(folders: list[Path], wanted: set[str] | None = None, scratch: Path | None = None) -> Iterator[Episode]:
     """Yield the trajectories of normalised folders, only the ``wanted`` ids if given."""
-    tables = {name: ds.dataset([str(_file(folder, name)) for folder in folders], format="parquet") for name in ("trajectories", "steps", "changes")}
+    tables = {
+        name: ds.dataset([str(_file(folder, name)) for folder in folders], format="parquet")
+        for name in ("trajectories", "steps", "changes")
+    }
     blank = _blank_images(folders)
     with duckdb.connect() as connection:
         connection.execute(f"SET memory_limit='{MEMORY}'; SET threads=2; SET preserve_insertion_order=false")

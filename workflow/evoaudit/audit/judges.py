@@ -40,9 +40,23 @@ class Identity:
     def row(self, trajectory_id: str, opinion: Opinion) -> dict:
         """Return the judgment as a row of the schema."""
         return {
-            "trajectory_id": trajectory_id, "annotator": self.name, "kind": self.kind, "stage": "blind", "verdict": opinion.verdict,
-            "category": opinion.category if opinion.verdict == "gf" else None, "evidence_steps": list(opinion.evidence_steps) or None,
-            "confidence": opinion.confidence, "seconds": None, "note": None, "codebook_version": self.codebook, "simulated": self.simulated,
-            "judge_id": self.judge_id, "evidence": "+".join(sorted(self.evidence)), "status": "ok",
+            "trajectory_id": trajectory_id,
+            "annotator": self.name,
+            "kind": self.kind,
+            "stage": "blind",
+            "verdict": opinion.verdict,
+            "category": opinion.category if opinion.verdict == "gf" else None,
+            "evidence_steps": list(opinion.evidence_steps) or None,
+            "confidence": opinion.confidence,
+            "seconds": None,
+            "note": None,
+            "codebook_version": self.codebook,
+            "simulated": self.simulated,
+            "judge_id": self.judge_id,
+            "evidence": "+".join(sorted(self.evidence)),
+            "status": "ok",
             "rationale": text(one_line(opinion.rationale, 600)) if opinion.rationale else None,
-            "input_tokens": None, "output_tokens": None, "usd": None}
+            "input_tokens": None,
+            "output_tokens": None,
+            "usd": None,
+        }

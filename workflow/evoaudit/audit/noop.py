@@ -57,8 +57,16 @@ def probe(episode: Episode) -> Probe:
         run = 0
         if unchanged:
             run = rows[-1]["run"] + 1 if same and rows[-1]["run"] else 1
-        rows.append({"trajectory_id": step["trajectory_id"], "step": step["step"], "screen": screen, "same_action": same, "run": run,
-                     "exempt": _exempt(steps, i, rows, unchanged, episode.blank)})
+        rows.append(
+            {
+                "trajectory_id": step["trajectory_id"],
+                "step": step["step"],
+                "screen": screen,
+                "same_action": same,
+                "run": run,
+                "exempt": _exempt(steps, i, rows, unchanged, episode.blank),
+            }
+        )
     return Probe(rows, _states(steps, rows))
 
 
@@ -68,8 +76,6 @@ def screens(steps: list[dict], kind: str) -> list[str]:
     volatile = _volatile(steps, places)
     return [_screen(step, places[i], places[i - 1] if i else None, volatile, kind in DESKTOPS) for i, step in enumerate(steps)]
 
-
-# --- screens --------------------------------------------------------------------------------------------------------
 
 def _bitmap(step: dict) -> np.ndarray | None:
     """Return changed tiles as a (rows, columns) array, None where there is nothing to compare."""
@@ -187,11 +193,14 @@ def _caret(tiles: np.ndarray, pixels: int | None) -> bool:
     """Say whether all that changed is an upright bar over at least two tiles, as a caret is and a checkbox is not."""
     rows, columns = np.nonzero(tiles)
     height = int(rows.max() - rows.min()) + 1
-    return (pixels is not None and len(set(columns.tolist())) == 1 and height == len(rows) and 2 <= height <= CARET_HEIGHT // TILE + 2
-            and (height - 2) * TILE < pixels <= CARET_WIDTH * min(CARET_HEIGHT, height * TILE))
+    return (
+        pixels is not None
+        and len(set(columns.tolist())) == 1
+        and height == len(rows)
+        and 2 <= height <= CARET_HEIGHT // TILE + 2
+        and (height - 2) * TILE < pixels <= CARET_WIDTH * min(CARET_HEIGHT, height * TILE)
+    )
 
-
-# --- actions --------------------------------------------------------------------------------------------------------
 
 def same_action(a: dict, b: dict) -> bool:
     """Say whether two steps are the same verb on the same target with the same text."""
@@ -251,8 +260,6 @@ def _exempt(steps: list[dict], i: int, rows: list[dict], unchanged: bool, blank:
 def _moved(before: dict, after: dict) -> bool:
     return bool(before["url"] and after["url"] and before["url"] != after["url"])
 
-
-# --- runs and cycles ------------------------------------------------------------------------------------------------
 
 def _states(steps: list[dict], rows: list[dict]) -> list[int | None]:
     """Number the screens 0…n: one number for one image or for screens with only volatile differences between them."""

@@ -15,25 +15,40 @@ INTERSTITIAL_ELEMENTS, INTERSTITIAL_WORDS = 40, 160
 LIMIT = 50_000
 
 _CHALLENGE_HOSTS = re.compile(r"(^|\.)(hcaptcha\.com|captcha-delivery\.com|arkoselabs\.com|challenges\.cloudflare\.com|recaptcha\.net)$")
-_CHALLENGE_SEGMENT = re.compile(r"challenge|captcha|validatecaptcha|px-captcha|are-you-human|human-verification|bot-?check|robot-?check|antibot|blocked")
+_CHALLENGE_SEGMENT = re.compile(
+    r"challenge|captcha|validatecaptcha|px-captcha|are-you-human|human-verification|bot-?check|robot-?check|antibot|blocked"
+)
 _CHALLENGE_HEADLINE = re.compile(
-    r"(please )?(verify|verifying|confirm|prove) (that )?(you are|you're) (a |not a )?(human|robot|bot)( by completing the action below)?"
-    r"|checking (if the site connection is secure|your browser( before accessing.*)?)|just a moment|attention required|are you (a )?(human|robot)"
+    r"(please )?(verify|verifying|confirm|prove) (that )?(you are|you're) (a |not a )?(human|robot|bot)"
+    r"( by completing the action below)?"
+    r"|checking (if the site connection is secure|your browser( before accessing.*)?)"
+    r"|just a moment|attention required|are you (a )?(human|robot)"
     r"|(one more step|security check|human verification|access denied|pardon our interruption|robot check)"
-    r"|(please )?complete the (security check|captcha)( to (access|continue).*)?|enter the characters you see( below)?|press (and|&) hold( to confirm.*)?")
+    r"|(please )?complete the (security check|captcha)( to (access|continue).*)?"
+    r"|enter the characters you see( below)?|press (and|&) hold( to confirm.*)?"
+)
 _CHALLENGE_CUE = re.compile(
-    r"i('m| am) not a robot|unusual traffic from your|press (and|&) hold|ray id|performing security verification|needs to review the security"
-    r"|complete the (check|captcha|challenge|security check)|enable javascript and cookies|select all (images|squares)|verification failed")
+    r"i('m| am) not a robot|unusual traffic from your|press (and|&) hold|ray id"
+    r"|performing security verification|needs to review the security"
+    r"|complete the (check|captcha|challenge|security check)"
+    r"|enable javascript and cookies|select all (images|squares)|verification failed"
+)
 
 _ERROR_HEADLINE = re.compile(
-    r"(http )?error:? 5\d\d|(error )?5\d\d(:| -)? (bad gateway|service (temporarily )?unavailable|gateway time-?out|internal server error|server error)"
-    r"|bad gateway|service (temporarily )?unavailable|gateway time-?out|internal server error|(this site|this page) can('|’)?t be reached"
-    r"|(your )?session (has )?(ended|expired|timed out|been terminated)|(401 )?unauthorized|application error.*|unable to connect|err_[a-z_]+"
-    r"|we('|’)re sorry, but something went wrong|server not found|this page isn('|’)t working|connection (refused|reset|timed out)")
+    r"(http )?error:? 5\d\d"
+    r"|(error )?5\d\d(:| -)? (bad gateway|service (temporarily )?unavailable|gateway time-?out|internal server error|server error)"
+    r"|bad gateway|service (temporarily )?unavailable|gateway time-?out|internal server error"
+    r"|(this site|this page) can('|’)?t be reached|this page isn('|’)t working|unable to connect|server not found|err_[a-z_]+"
+    r"|(your )?session (has )?(ended|expired|timed out|been terminated)|(401 )?unauthorized"
+    r"|application error.*|we('|’)re sorry, but something went wrong|connection (refused|reset|timed out)"
+)
 _ERROR_STEP = re.compile(
-    r"net::err_|err_(connection|name|timed|internet|address)|unauthori[sz]ed url|(page|context|browser|session|tab)( or browser)?( has been| was| is)? (closed|crashed)"
-    r"|session (has )?(ended|expired|timed out|terminated)|connection (refused|reset|aborted)|\b50[0234]\b.{0,30}(gateway|unavailable|server error|time-?out)"
-    r"|environment (error|crashed|failure)|econnre(fused|set)|chrome-error://|vm (is )?(not responding|unreachable)")
+    r"net::err_|err_(connection|name|timed|internet|address)|unauthori[sz]ed url|chrome-error://|econnre(fused|set)"
+    r"|(page|context|browser|session|tab)( or browser)?( has been| was| is)? (closed|crashed)"
+    r"|session (has )?(ended|expired|timed out|terminated)|connection (refused|reset|aborted)"
+    r"|\b50[0234]\b.{0,30}(gateway|unavailable|server error|time-?out)"
+    r"|environment (error|crashed|failure)|vm (is )?(not responding|unreachable)"
+)
 _CHROME_ERROR = re.compile(r"chrome-error:|about:neterror")
 
 
@@ -82,7 +97,9 @@ def error_report(error: str | None) -> bool:
 
 def _interstitial(text: str | None) -> list[str] | None:
     """Return the elements of a page with little on it, None for any other page."""
-    strings = [cleaned for string in visible((text or "")[:LIMIT]) if (cleaned := re.sub(r"[\s.…!?:]+$", "", " ".join(string.casefold().split())))]
+    strings = [
+        cleaned for string in visible((text or "")[:LIMIT]) if (cleaned := re.sub(r"[\s.…!?:]+$", "", " ".join(string.casefold().split())))
+    ]
     if not strings or len(strings) > INTERSTITIAL_ELEMENTS or sum(len(string.split()) for string in strings) > INTERSTITIAL_WORDS:
         return None
     return strings

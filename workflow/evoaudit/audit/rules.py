@@ -23,28 +23,45 @@ TERMINAL = frozenset({"answer", "done", "fail", "say"})
 
 _QUOTED = re.compile(r"[\"“]([^\"“”]{1,200})[\"”]")
 _INTENT = re.compile(
-    r"\b(?:click|press|tap|hit|select|choose|open|check|tick|toggle|pick|into|in|on|use)(?:ing|s)?\s+(?:on\s+)?(?:the\s+)?[\"“]([^\"“”]{1,200})[\"”]",
-    re.IGNORECASE)
+    r"\b(?:click|press|tap|hit|select|choose|open|check|tick|toggle|pick|into|in|on|use)(?:ing|s)?\s+"
+    r"(?:on\s+)?(?:the\s+)?[\"“]([^\"“”]{1,200})[\"”]",
+    re.IGNORECASE,
+)
 _GAVE_UP = re.compile(
-    r"\b(cannot|can't|can not|could not|couldn't|unable to|not able to|impossible|infeasible|not possible|not feasible|gave up|give up|does not work|"
-    r"doesn't work|blocked|no way to)\b", re.IGNORECASE)
+    r"\b(cannot|can't|can not|could not|couldn't|unable to|not able to|impossible|infeasible|not possible|not feasible|"
+    r"gave up|give up|does not work|doesn't work|blocked|no way to)\b",
+    re.IGNORECASE,
+)
 #: Words by which a page says that something cannot be had or done there.
 _BARRED = re.compile(
-    r"\b(out of stock|sold out|discontinued|no longer (available|offered|exists?|supported)|not available|unavailable|fully booked|no seats left)\b"
-    r"|\b(is|are|has been|have been|was|were) (now )?(locked|closed|protected|disabled|archived|removed|deleted|suspended|cancelled|read[- ]only|managed)\b"
-    r"|\bread[- ]only\b|\b(can ?not|cannot|can't) be (changed|edited|set|opened|ordered|booked|cancelled|added|used|replied)\b|\bnot (possible|permitted|allowed)\b"
-    r"|\bmanaged by (your|the|its)\b|\bpermission denied\b|\bnot authori[sz]ed\b|\bdoes not (exist|operate|run|ship)\b", re.IGNORECASE)
+    r"\b(out of stock|sold out|discontinued|no longer (available|offered|exists?|supported)|not available|unavailable|"
+    r"fully booked|no seats left|read[- ]only|permission denied|not authori[sz]ed)\b"
+    r"|\b(is|are|has been|have been|was|were) (now )?"
+    r"(locked|closed|protected|disabled|archived|removed|deleted|suspended|cancelled|managed)\b"
+    r"|\b(can ?not|can't) be (changed|edited|set|opened|ordered|booked|cancelled|added|used|replied)\b"
+    r"|\bnot (possible|permitted|allowed)\b|\bmanaged by (your|the|its)\b|\bdoes not (exist|operate|run|ship)\b",
+    re.IGNORECASE,
+)
 #: Words by which a page refuses what was sent to it.
 _REFUSED = re.compile(
-    r"\b(not (a )?valid|invalid|please (enter|choose|select|fill|correct|provide|check)|is required|are required|must (be|not|have|contain)|"
-    r"(nothing|not)( was| has been| have been| been)? (saved|sent|booked|placed|changed|posted|created)|has not been|(could not|cannot) be \w+|"
-    r"(is|are) not an? |"
-    r"failed|wrong|incorrect|error|denied|rejected|there is no|no such|not found|already (exists|taken|in use)|too (short|long)|does not match)\b", re.IGNORECASE)
+    r"\b(not (a )?valid|invalid|please (enter|choose|select|fill|correct|provide|check)|is required|are required|"
+    r"must (be|not|have|contain)|(nothing|not)( was| has been| have been| been)? (saved|sent|booked|placed|changed|posted|created)|"
+    r"has not been|(could not|cannot) be \w+|(is|are) not an? |failed|wrong|incorrect|error|denied|rejected|"
+    r"there is no|no such|not found|already (exists|taken|in use)|too (short|long)|does not match)\b",
+    re.IGNORECASE,
+)
 _NO_ELEMENT = re.compile(
-    r"unknown element|no such element|(element|node|control|button|link|target|bid|id)\b.{0,60}\b(not found|does not exist|doesn't exist)|could not find|"
-    r"unable to locate|there is no\b|no (element|node) (found|matches|with)", re.IGNORECASE)
-_EXCLUDED = re.compile(r"(?:\b(?:not|never|except|without|avoid|other than|but no|don't)\b[^\"“”.;]{0,40})[\"“]([^\"“”]{1,200})[\"”]", re.IGNORECASE)
-_AT_MOST = re.compile(r"\b(?:at most|no more than|not more than|up to|under|below|less than|cheaper than|within|maximum(?: of)?|max\.?)\s+", re.IGNORECASE)
+    r"unknown element|no such element|could not find|unable to locate|there is no\b|no (element|node) (found|matches|with)"
+    r"|(element|node|control|button|link|target|bid|id)\b.{0,60}\b(not found|does not exist|doesn't exist)",
+    re.IGNORECASE,
+)
+_EXCLUDED = re.compile(
+    r"\b(?:not|never|except|without|avoid|other than|but no|don't)\b[^\"“”.;]{0,40}[\"“]([^\"“”]{1,200})[\"”]", re.IGNORECASE
+)
+_AT_MOST = re.compile(
+    r"\b(?:at most|no more than|not more than|up to|under|below|less than|cheaper than|within|maximum(?: of)?|max\.?)\s+",
+    re.IGNORECASE,
+)
 _AT_LEAST = re.compile(r"\b(?:at least|no less than|not less than|over|above|more than|minimum(?: of)?|min\.?)\s+", re.IGNORECASE)
 
 
@@ -88,8 +105,19 @@ def _text_only(episode: Episode) -> Episode:
         known = bool(step["page_text"]) and bool(after)
         state = "unknown" if not known else "same" if (after, url or step["url"]) == (step["page_text"], step["url"]) else "changed"
         # One tile stands for the page as a whole.
-        steps.append({**step, "state": state, "tiles_x": 1, "tiles_y": 1, "tiles": b"\x80" if state == "changed" else b"\x00",
-                      "changed_tiles": int(state == "changed"), "changed_pixels": None, "before_image": None, "after_image": None})
+        steps.append(
+            {
+                **step,
+                "state": state,
+                "tiles_x": 1,
+                "tiles_y": 1,
+                "tiles": b"\x80" if state == "changed" else b"\x00",
+                "changed_tiles": int(state == "changed"),
+                "changed_pixels": None,
+                "before_image": None,
+                "after_image": None,
+            }
+        )
     return Episode({**episode.row, "kind": "text"}, steps, set())
 
 
@@ -136,7 +164,7 @@ class Seen:
     @cached_property
     def words(self) -> str:
         """The agent's last words: its answer and what it says as it ends."""
-        ending = [step for step in self.steps[self.acts :] or self.steps[-1:]]
+        ending = self.steps[self.acts :] or self.steps[-1:]
         said = [part for step in ending for part in (step["value"], step["reasoning"]) if part]
         return "\n".join([*([self.episode.answer] if self.episode.answer else []), *said])
 
@@ -188,8 +216,6 @@ def alike(a: str, b: str) -> bool:
     return words_a == words_b or signals.holds(words_a, words_b) or signals.holds(words_b, words_a)
 
 
-# --- Stage 1 --------------------------------------------------------------------------------------------------------
-
 def _outcome_met(seen: Seen) -> Opinion | None:
     """The answer says what the reference says, or the last page shows the state asked for."""
     reference, answer = seen.episode.row["reference"], seen.episode.answer
@@ -202,9 +228,10 @@ def _outcome_met(seen: Seen) -> Opinion | None:
     # The agent cannot know the reference; if it quotes it word for word at the end, the screen showed it.
     wanted = compare.tokens(reference)
     quotes = [quote for step in seen.steps[-2:] for quote in _QUOTED.findall(step["reasoning"] or "")]
-    if len(wanted) > 2 and not seen.final and not compare.asks(seen.goal) and not signals.holds(compare.tokens(seen.goal), wanted):
-        if any(signals.holds(compare.tokens(quote), wanted) for quote in quotes):
-            return Opinion("efn", None, (seen.last,), 0.65, "the agent quotes from the last screen the very state that was asked for")
+    quoted = any(signals.holds(compare.tokens(quote), wanted) for quote in quotes)
+    told = compare.asks(seen.goal) or signals.holds(compare.tokens(seen.goal), wanted)
+    if len(wanted) > 2 and quoted and not told and not seen.final:
+        return Opinion("efn", None, (seen.last,), 0.65, "the agent quotes from the last screen the very state that was asked for")
     return None
 
 
@@ -220,13 +247,27 @@ def _way_barred(seen: Seen) -> Opinion | None:
         quoted = [(step["step"], quote) for step in seen.steps for quote in _QUOTED.findall(step["reasoning"] or "")]
         told = [number for number, quote in quoted if pages.challenge(None, quote) or pages.error_page(None, quote)]
         if told:
-            return Opinion("broken", None, (told[0],), 0.6, "the agent quotes a challenge wall or an error page from its screens and stops there")
+            return Opinion(
+                "broken", None, (told[0],), 0.6, "the agent quotes a challenge wall or an error page from its screens and stops there"
+            )
     if _BARRED.search(seen.words):
         shown = [step["step"] for step, strings in zip(seen.steps, seen.texts, strict=True) if _says_barred(strings)]
         if shown:
-            return Opinion("broken", None, tuple(shown[:3]), 0.8, "the page says that what the goal needs cannot be had or done, and the agent reports it")
+            return Opinion(
+                "broken",
+                None,
+                tuple(shown[:3]),
+                0.8,
+                "the page says that what the goal needs cannot be had or done, and the agent reports it",
+            )
         if not any(seen.texts):
-            return Opinion("broken", None, (seen.last,), 0.55, "the agent reports what the page says bars the goal; the log has no page text to compare")
+            return Opinion(
+                "broken",
+                None,
+                (seen.last,),
+                0.55,
+                "the agent reports what the page says bars the goal; the log has no page text to compare",
+            )
     return None
 
 
@@ -256,8 +297,6 @@ def _evidence_missing(seen: Seen) -> Opinion | None:
 STAGE_1: tuple[Callable[[Seen], Opinion | None], ...] = (_outcome_met, _way_barred, _evidence_missing)
 
 
-# --- Stage 2 --------------------------------------------------------------------------------------------------------
-
 def _rejected(seen: Seen) -> Iterator[Fault]:
     """The environment rejected the action itself, and the agent never got it accepted (`t2-tool`, `t1-hall`)."""
     for i, step in enumerate(seen.steps):
@@ -269,7 +308,9 @@ def _rejected(seen: Seen) -> Iterator[Fault]:
         if _NO_ELEMENT.search(step["error"]) and not (named and _on_a_page(seen, named)):
             yield Fault(step["step"], "t1-hall", 0.8, f"acts on a control that no screen has: {step['error'][:120]}")
         else:
-            yield Fault(step["step"], "t2-tool", 0.8, f"the environment rejects the call, and no later one gets through: {step['error'][:120]}")
+            yield Fault(
+                step["step"], "t2-tool", 0.8, f"the environment rejects the call, and no later one gets through: {step['error'][:120]}"
+            )
         return
 
 
@@ -295,7 +336,12 @@ def _misplaced(seen: Seen) -> Iterator[Fault]:
     """The agent names one control and another is hit, and it does not correct that (`t2-ground`)."""
     for i, step in enumerate(seen.steps):
         named, hit = seen.intended[i], seen.hit[i]
-        if step["op"] not in ("click", "double_click", "right_click", "long_press", "type", "select") or not named or not hit or step["error"]:
+        if (
+            step["op"] not in ("click", "double_click", "right_click", "long_press", "type", "select")
+            or not named
+            or not hit
+            or step["error"]
+        ):
             continue
         if alike(named, hit) or (step["value"] and alike(named, step["value"])):
             continue
@@ -309,25 +355,28 @@ def _misplaced(seen: Seen) -> Iterator[Fault]:
 
 def _garbled(seen: Seen) -> Iterator[Fault]:
     """A value read earlier in the trajectory is entered with its characters changed (`t2-state`)."""
-    known: list[str] = []
+    known: dict[str, None] = {}
     goal = set(_codes(seen.goal))
-    for i, step in enumerate(seen.steps):
+    for step in seen.steps:
         if step["op"] in ("type", "paste", "select", "other", "key"):
             for value in _codes(step["value"] or step["op_raw"] or ""):
                 twin = next((code for code in known if _garble(value, code)), None)
                 if value not in known and value not in goal and twin and twin not in goal:
                     yield Fault(step["step"], "t2-state", 0.75, f"enters '{value}' where it had read '{twin}'")
                     return
-        # What the agent notes or the page shows before this step is known from here on.
+        # What the agent notes or the page shows before this step is known from here on; what it enters itself is not.
+        entered = set(_codes(step["value"] or ""))
         for source in (step["reasoning"], step["page_text"]):
-            entered = step["value"] or ""
-            known += [code for code in _codes(source or "") if code not in known and code not in _codes(entered)]
+            known |= dict.fromkeys(code for code in _codes(source or "") if code not in entered)
 
 
 def _codes(text: str) -> list[str]:
     """Return the codes of a text: words of letters, digits and hyphens with at least three digits and four characters."""
-    return [word for word in re.findall(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*", text[: pages.LIMIT])
-            if len(word) >= 4 and sum(c.isdigit() for c in word) >= 3]
+    return [
+        word
+        for word in re.findall(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*", text[: pages.LIMIT])
+        if len(word) >= 4 and sum(c.isdigit() for c in word) >= 3
+    ]
 
 
 def _garble(a: str, b: str) -> bool:
@@ -406,17 +455,34 @@ def _stood_still(seen: Seen) -> Iterator[Fault]:
         # A first try on a page just loaded is excused from the count, but it is where the repetition began.
         while best[0] and rows[best[0]]["same_action"] and rows[best[0] - 1]["run"]:
             best.insert(0, best[0] - 1)
-        yield Fault(rows[best[0]]["step"], "t3-noop", min(0.95, 0.6 + 0.1 * (len(best) - 2)),
-                    f"repeats one action {len(best)} times on a screen that does not change", tuple(rows[i]["step"] for i in best[:5]))
+        yield Fault(
+            rows[best[0]]["step"],
+            "t3-noop",
+            min(0.95, 0.6 + 0.1 * (len(best) - 2)),
+            f"repeats one action {len(best)} times on a screen that does not change",
+            tuple(rows[i]["step"] for i in best[:5]),
+        )
     elif len(unseen) >= 3 and unseen[-1] >= seen.acts - 1:
-        yield Fault(rows[unseen[0]]["step"], "ambiguous", 0.4, f"repeats one action {len(unseen)} times; no evidence shows whether the screen changed")
+        yield Fault(
+            rows[unseen[0]]["step"],
+            "ambiguous",
+            0.4,
+            f"repeats one action {len(unseen)} times; no evidence shows whether the screen changed",
+        )
 
 
 def _same_place(seen: Seen, i: int, j: int) -> bool:
     """Say whether two steps act alike at about the same place: a control's box is not always logged."""
     a, b = seen.steps[i], seen.steps[j]
     place_a, place_b = noop.place(a), noop.place(b)
-    if j != i + 1 or b["gap_before"] or a["op"] != b["op"] or noop.plain(a["value"]) != noop.plain(b["value"]) or place_a is None or place_b is None:
+    if (
+        j != i + 1
+        or b["gap_before"]
+        or a["op"] != b["op"]
+        or noop.plain(a["value"]) != noop.plain(b["value"])
+        or place_a is None
+        or place_b is None
+    ):
         return False
     if seen.intended[i] and seen.intended[j]:
         return alike(seen.intended[i], seen.intended[j])
@@ -456,7 +522,9 @@ def _mark(seen: Seen, i: int) -> tuple:
     step = seen.steps[i]
     name = seen.hit[i] or seen.intended[i]
     place = noop.place(step)
-    where = noop.plain(name) if name else (round(place.middle[0] / 32), round(place.middle[1] / 32)) if place else noop.plain(step["op_raw"])
+    where = (
+        noop.plain(name) if name else (round(place.middle[0] / 32), round(place.middle[1] / 32)) if place else noop.plain(step["op_raw"])
+    )
     return step["op"], noop.plain(step["value"]), where
 
 
@@ -468,7 +536,9 @@ def _left_undone(seen: Seen) -> Iterator[Fault]:
     cut = [seen.hit[i] or seen.intended[i] or "" for i in range(seen.acts)]
 
     def touched(name: str) -> bool:
-        return any(signals.holds(words, compare.tokens(name)) for words in actions) or any(text.endswith("…") and alike(name, text) for text in cut)
+        return any(signals.holds(words, compare.tokens(name)) for words in actions) or any(
+            text.endswith("…") and alike(name, text) for text in cut
+        )
 
     for names in _conjunctions(seen.goal):
         missed = [name for name in names if not touched(name)]
@@ -507,7 +577,15 @@ def _overlooked(seen: Seen) -> Iterator[Fault]:
 
 
 STAGE_2: tuple[Callable[[Seen], Iterator[Fault]], ...] = (
-    _rejected, _misplaced, _garbled, _violated, _stood_still, _went_round, _left_undone, _overlooked)
+    _rejected,
+    _misplaced,
+    _garbled,
+    _violated,
+    _stood_still,
+    _went_round,
+    _left_undone,
+    _overlooked,
+)
 
 
 def _undiagnosed(seen: Seen) -> Fault:

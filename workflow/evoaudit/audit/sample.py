@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -30,8 +30,13 @@ class Candidate:
         return tuple("" if part is None else str(part) for part in (row["benchmark"], *task, row["agent"], row["experiment"]))
 
     def sample_row(self) -> dict:
-        return {**{name: self.row[name] for name in COPIED}, "raw_reward": self.raw_reward, "verdict": self.verdict,
-                "order": self.order, "status": self.status}
+        return {
+            **{name: self.row[name] for name in COPIED},
+            "raw_reward": self.raw_reward,
+            "verdict": self.verdict,
+            "order": self.order,
+            "status": self.status,
+        }
 
 
 @dataclass(slots=True)
@@ -91,13 +96,30 @@ def draw(pool: list[Candidate], *, seed: int, verdicts: list[str], quotas: dict,
                 one.status = "not_drawn" if wanted is not None and eligible > wanted else "analysed"
                 if one.status == "analysed":
                     taken.append(one)
-            result.quotas.append({"verdict": verdict, "benchmark": benchmark, **key, "wanted": wanted, "available": eligible,
-                                  "taken": eligible if wanted is None else min(eligible, wanted)})
+            result.quotas.append(
+                {
+                    "verdict": verdict,
+                    "benchmark": benchmark,
+                    **key,
+                    "wanted": wanted,
+                    "available": eligible,
+                    "taken": eligible if wanted is None else min(eligible, wanted),
+                }
+            )
     for benchmark, quota in sorted(quotas.items()):
         if not any(entry["benchmark"] == benchmark for entry in result.quotas):
             per_agent = isinstance(quota, dict)
-            result.quotas += [{"verdict": verdict, "benchmark": benchmark, **({"agent": None, "experiment": None} if per_agent else {}),
-                               "wanted": quota["per_agent"] if per_agent else quota, "available": 0, "taken": 0} for verdict in verdicts]
+            result.quotas += [
+                {
+                    "verdict": verdict,
+                    "benchmark": benchmark,
+                    **({"agent": None, "experiment": None} if per_agent else {}),
+                    "wanted": quota["per_agent"] if per_agent else quota,
+                    "available": 0,
+                    "taken": 0,
+                }
+                for verdict in verdicts
+            ]
     chosen = _calibrate(taken, quotas, calibration, seed)
     for one in chosen:
         one.status = "calibration"
@@ -126,7 +148,7 @@ def _settle(pool: list[Candidate], verdicts: list[str], quotas: dict) -> None:
             one.status = "nonzero_reward" if one.verdict == "pass" and one.raw_reward != 0 else "verdict_not_requested"
 
 
-def _queues(pool: list[Candidate], verdict: str, verdicts: list[str], quotas: dict, seed: int):
+def _queues(pool: list[Candidate], verdict: str, verdicts: list[str], quotas: dict, seed: int) -> Iterator[tuple]:
     """Yield (benchmark, candidates in order, quota, key) for every quota.
 
     As in the paper, strata are interleaved before the filter on the reward, so that an agent that rarely fails
@@ -150,7 +172,7 @@ def _queues(pool: list[Candidate], verdict: str, verdicts: list[str], quotas: di
             yield benchmark, interleave(members[benchmark], lambda one: one.row["agent"], seed, (benchmark,)), quota, {}
 
 
-def interleave(members: list[Candidate], stratum, seed: int, scope: tuple) -> list[Candidate]:
+def interleave(members: list[Candidate], stratum: Callable[[Candidate], str | None], seed: int, scope: tuple) -> list[Candidate]:
     """Order each stratum by rank and take one from each in turn; the strata themselves go by rank too."""
     strata: dict[str, list[Candidate]] = defaultdict(list)
     for one in members:

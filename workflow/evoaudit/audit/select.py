@@ -55,8 +55,11 @@ def review_set(frame: list[dict], judgments: list[list[dict]], *, agreements: in
     for key, members in strata.items():
         for identity in sorted(members, key=lambda identity: (rank(seed, "review-draw", identity), identity))[: shares[key]]:
             drawn[identity] = f"{shares[key]} of {len(members)} agreements on {key[1]}" + (f" in {key[0]}" if key[0] else "")
-    reasons = {"missing": "no judge" if not judgments else "a judge gave no verdict", "verdict_disagree": "the judges' verdicts differ",
-               "category_disagree": "the judges' categories differ"}
+    reasons = {
+        "missing": "no judge" if not judgments else "a judge gave no verdict",
+        "verdict_disagree": "the judges' verdicts differ",
+        "category_disagree": "the judges' categories differ",
+    }
     for row in rows:
         row["selected"] = row["stratum"] != "agree" or row["trajectory_id"] in drawn
         row["reason"] = reasons.get(row["stratum"]) or drawn.get(row["trajectory_id"], "agreement, not drawn")

@@ -1,6 +1,6 @@
 """Stage-1 signals at no cost: what a log itself says about its verdict, without any model and without the truth."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from evoaudit.audit import compare, noop, pages
 from evoaudit.audit.episodes import Episode, visible
@@ -13,7 +13,14 @@ def signals(episode: Episode, oracles: list[dict], probe: noop.Probe, runs: list
     """Yield every signal's row for one trajectory, fired or not."""
 
     def row(signal: str, fired: bool, steps: list[int] | None = None, detail: str | None = None, parameter: int = 0) -> dict:
-        return {"trajectory_id": episode.id, "signal": signal, "parameter": parameter, "fired": fired, "evidence_steps": steps or None, "detail": detail}
+        return {
+            "trajectory_id": episode.id,
+            "signal": signal,
+            "parameter": parameter,
+            "fired": fired,
+            "evidence_steps": steps or None,
+            "detail": detail,
+        }
 
     best = noop.longest_runs(probe)
     for name in ("noop_run", "noop_any"):
@@ -42,22 +49,24 @@ def error_steps(episode: Episode) -> list[int]:
     return sorted(found)
 
 
-def _steps(episode: Episode, is_such) -> list[int]:
+def _steps(episode: Episode, is_such: Callable[[str | None, str | None], bool]) -> list[int]:
     found = {step["step"] for step in episode.steps if is_such(step["url"], step["page_text"])}
     if episode.steps and is_such(episode.final_url, episode.final_text):
         found.add(episode.steps[-1]["step"])
     return sorted(found)
 
 
-def _answer(episode: Episode, row) -> dict:
+def _answer(episode: Episode, row: Callable[..., dict]) -> dict:
     reference = episode.row["reference"]
     if not episode.answer or not reference:
         return row("answer_matches", False, None, "no answer" if reference else "no reference")
     match = compare.compare(episode.answer, reference, episode.row["instruction"])
-    return row("answer_matches", match.equal, [episode.steps[-1]["step"]] if match.equal and episode.steps else None, f"compared as {match.kind}")
+    return row(
+        "answer_matches", match.equal, [episode.steps[-1]["step"]] if match.equal and episode.steps else None, f"compared as {match.kind}"
+    )
 
 
-def _state(episode: Episode, row) -> dict:
+def _state(episode: Episode, row: Callable[..., dict]) -> dict:
     if not episode.row["reference"] or compare.asks(episode.row["instruction"]):
         return row("state_matches", False, None, "an answer is asked for" if episode.row["reference"] else "no reference")
     strings = final_strings(episode)

@@ -3,17 +3,28 @@
 from evoaudit.audit.judges import Opinion
 from evoaudit.streams import rank
 
-#: Share of its accuracy that a rater keeps, by planted verdict, when it sees no screenshots: they show what a checker missed.
+#: Share of its accuracy that a rater keeps, by planted verdict, without screenshots: they show what a checker missed.
 WITHOUT_SCREENSHOTS = {"gf": 0.97, "efn": 0.6, "broken": 0.8, "unclear": 0.9}
 #: What a wrong verdict becomes, with weights that add up to 1.
 CONFUSED = {
-    "gf": {"efn": 0.5, "unclear": 0.3, "broken": 0.2}, "efn": {"gf": 0.8, "unclear": 0.2},
-    "broken": {"gf": 0.6, "unclear": 0.4}, "unclear": {"gf": 0.7, "efn": 0.15, "broken": 0.15},
+    "gf": {"efn": 0.5, "unclear": 0.3, "broken": 0.2},
+    "efn": {"gf": 0.8, "unclear": 0.2},
+    "broken": {"gf": 0.6, "unclear": 0.4},
+    "unclear": {"gf": 0.7, "efn": 0.15, "broken": 0.15},
 }
 #: The category a wrong diagnosis becomes half of the time.
-TWINS = {"t3-noop": "t1-loop", "t1-loop": "t3-noop", "t3-verif": "t3-term", "t3-term": "t3-verif", "t2-ground": "t2-tool", "t2-tool": "t2-ground",
-         "t1-spec": "t3-verif", "t1-hall": "t2-ground", "t2-state": "t1-spec"}
-CATEGORIES = tuple(sorted(TWINS)) + ("other",)
+TWINS = {
+    "t3-noop": "t1-loop",
+    "t1-loop": "t3-noop",
+    "t3-verif": "t3-term",
+    "t3-term": "t3-verif",
+    "t2-ground": "t2-tool",
+    "t2-tool": "t2-ground",
+    "t1-spec": "t3-verif",
+    "t1-hall": "t2-ground",
+    "t2-state": "t1-spec",
+}
+CATEGORIES = (*sorted(TWINS), "other")
 
 
 def rate(trajectory_id: str, truth: dict, *, name: str, accuracy: float, seed: int, screenshots: bool) -> Opinion:

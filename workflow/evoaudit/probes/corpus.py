@@ -94,6 +94,11 @@ class Corpus:
         """Pictures that can be shown."""
         return self.status == 0
 
+    @cached_property
+    def shape(self) -> np.ndarray:
+        """Width and height of each picture as one number."""
+        return self.size[:, 0].astype(np.int64) << 32 | self.size[:, 1]
+
     @property
     def screen(self) -> np.ndarray:
         """Picture of every screen."""

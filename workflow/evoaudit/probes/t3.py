@@ -77,18 +77,17 @@ class Distractors:
         corpus, owner = self._corpus, int(self._corpus.owner[step])
         identity = (tier, corpus.trajectory[owner], int(corpus.step[step]))
         point = rank(self._seed, "t3-distractor", *identity)
-        wanted = corpus.size[corpus.after[step]]
-        taken = {int(corpus.before[step]), int(corpus.after[step])}
+        wanted = corpus.shape[corpus.after[step]]
         for key in self._keys(owner, tier):
             near = list(islice(self._around(owner, tier, key, point), SEARCHED))
             for alike in (True, False):
                 for other in near:
-                    screens = [
-                        p
-                        for p in self._screens_of(other)
-                        if self._picture(other, p) not in taken and np.array_equal(corpus.size[self._picture(other, p)], wanted) == alike
-                    ]
-                    if screens:
+                    shown, valid = self._screens_of(other)
+                    fits = (
+                        valid & (shown != corpus.before[step]) & (shown != corpus.after[step]) & ((corpus.shape[shown] == wanted) == alike)
+                    )
+                    if fits.any():
+                        screens = np.flatnonzero(fits).tolist()
                         yield other, min(screens, key=lambda p: (rank(self._seed, "t3-screen", *identity, corpus.trajectory[other], p), p))
 
     def _keys(self, owner: int, tier: str) -> list[_Key]:
@@ -155,12 +154,10 @@ class Distractors:
                     found[key][1].append(t)
         return found
 
-    def _screens_of(self, trajectory: int) -> list[int]:
-        start, end = self._corpus.first[trajectory] + trajectory, self._corpus.first[trajectory + 1] + trajectory + 1
-        return np.flatnonzero(self._corpus.screen_valid[start:end]).tolist()
-
-    def _picture(self, trajectory: int, screen: int) -> int:
-        return int(self._corpus.screen[self._corpus.first[trajectory] + trajectory + screen])
+    def _screens_of(self, trajectory: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return a trajectory's pictures by screen, and which of them can be shown."""
+        span = slice(self._corpus.first[trajectory] + trajectory, self._corpus.first[trajectory + 1] + trajectory + 1)
+        return self._corpus.screen[span], self._corpus.screen_valid[span]
 
 
 class Mine:

@@ -23,25 +23,57 @@ LICENSE: str | None = "custom terms (no SPDX id)"
 
 #: BrowserGym's calls → operation.
 ACTIONS = {
-    "click": "click", "check": "click", "uncheck": "click", "mouse_click": "click", "focus": "other", "clear": "other",
-    "dblclick": "double_click", "mouse_dblclick": "double_click", "hover": "hover", "mouse_move": "hover",
-    "fill": "type", "keyboard_type": "type", "keyboard_insert_text": "type", "select_option": "select",
-    "press": "key", "keyboard_press": "key", "keyboard_down": "key", "keyboard_up": "key",
-    "drag_and_drop": "drag", "mouse_drag_and_drop": "drag", "mouse_down": "other", "mouse_up": "other",
-    "scroll": "scroll", "scroll_at": "scroll", "upload_file": "other", "mouse_upload_file": "other",
-    "goto": "navigate", "go_back": "back", "go_forward": "forward", "new_tab": "tab", "tab_close": "tab", "tab_focus": "tab",
-    "noop": "wait", "send_msg_to_user": "answer", "report_infeasible": "fail",
+    "click": "click",
+    "check": "click",
+    "uncheck": "click",
+    "mouse_click": "click",
+    "focus": "other",
+    "clear": "other",
+    "dblclick": "double_click",
+    "mouse_dblclick": "double_click",
+    "hover": "hover",
+    "mouse_move": "hover",
+    "fill": "type",
+    "keyboard_type": "type",
+    "keyboard_insert_text": "type",
+    "select_option": "select",
+    "press": "key",
+    "keyboard_press": "key",
+    "keyboard_down": "key",
+    "keyboard_up": "key",
+    "drag_and_drop": "drag",
+    "mouse_drag_and_drop": "drag",
+    "mouse_down": "other",
+    "mouse_up": "other",
+    "scroll": "scroll",
+    "scroll_at": "scroll",
+    "upload_file": "other",
+    "mouse_upload_file": "other",
+    "goto": "navigate",
+    "go_back": "back",
+    "go_forward": "forward",
+    "new_tab": "tab",
+    "tab_close": "tab",
+    "tab_focus": "tab",
+    "noop": "wait",
+    "send_msg_to_user": "answer",
+    "report_infeasible": "fail",
 }
 
-QUESTIONS = {"success": "trajectory_success", "side_effect": "trajectory_side_effect", "optimality": "trajectory_optimality",
-             "looping": "trajectory_looping"}
+QUESTIONS = {
+    "success": "trajectory_success",
+    "side_effect": "trajectory_side_effect",
+    "optimality": "trajectory_optimality",
+    "looping": "trajectory_looping",
+}
 
 PAGE_TEXT_LIMIT = 4_000
 
 #: A file is up to 184 MB, nearly all of it dumps that are thrown away while it is parsed.
 _HEAVY = frozenset({"axtree_obj", "bounding_boxes", "chat_messages", "dom_object", "dom_txt", "pruned_html", "stack_trace"})
-_ELEMENT_CALLS = frozenset({"click", "check", "uncheck", "dblclick", "hover", "fill", "select_option", "press", "focus", "clear",
-                            "drag_and_drop", "upload_file"})
+_ELEMENT_CALLS = frozenset(
+    {"click", "check", "uncheck", "dblclick", "hover", "fill", "select_option", "press", "focus", "clear", "drag_and_drop", "upload_file"}
+)
 _NODE = re.compile(r"^\s*\[([^\]\s]{1,40})\]\s*(.*)$")
 _FOCUS = re.compile(r",\s*focused\b")
 
@@ -71,8 +103,18 @@ def _trajectory(root: Path, file: str, before: list[str], place: list[str]) -> T
     if not isinstance(episode, dict) or not isinstance(episode.get("steps"), list):
         return Skipped(file, "bad_record", "steps: missing or not a list")
     benchmark, model, experiment, task = place[0], place[1], place[2], place[3].removesuffix(".json")
-    found = Trajectory("/".join([benchmark, model, experiment, task]), [], file, "before", benchmark=benchmark, task_id=task, agent=model,
-                       experiment=experiment, instruction=jsonio.as_str(episode.get("goal")), license=LICENSE)
+    found = Trajectory(
+        "/".join([benchmark, model, experiment, task]),
+        [],
+        file,
+        "before",
+        benchmark=benchmark,
+        task_id=task,
+        agent=model,
+        experiment=experiment,
+        instruction=jsonio.as_str(episode.get("goal")),
+        license=LICENSE,
+    )
     lost = False
     records = episode["steps"]
     for index, record in enumerate(records):
@@ -136,9 +178,17 @@ def _step(record: dict, action: str, before: list[str]) -> Step:
     if x is None and None not in (left, top, width, height):
         x, y = left + width / 2, top + height / 2
     target = Target(x, y, left, top, width, height, _node(record, bid) if bid else None)
-    return Step(op, jsonio.dump(action), value, jsonio.as_str(record.get("num")), None if target == Target() else target,
-                jsonio.as_str(record.get("reasoning")), jsonio.as_str(record.get("url")), _page_text(record),
-                before=_picture(record, before))
+    return Step(
+        op,
+        jsonio.dump(action),
+        value,
+        jsonio.as_str(record.get("num")),
+        None if target == Target() else target,
+        jsonio.as_str(record.get("reasoning")),
+        jsonio.as_str(record.get("url")),
+        _page_text(record),
+        before=_picture(record, before),
+    )
 
 
 def _action(calls: list[Call]) -> tuple[str, str | None, tuple[float | None, float | None]]:

@@ -58,8 +58,11 @@ def parse_calls(text: str) -> list[Call] | None:
                 name = _dotted(value.func)
                 if name is None:
                     return None
-                calls.append(Call(name, [_literal(arg) for arg in value.args],
-                                  {pair.arg: _literal(pair.value) for pair in value.keywords if pair.arg}))
+                calls.append(
+                    Call(
+                        name, [_literal(arg) for arg in value.args], {pair.arg: _literal(pair.value) for pair in value.keywords if pair.arg}
+                    )
+                )
             elif not isinstance(statement, ast.Import | ast.ImportFrom | ast.Assign | ast.Pass):
                 return None
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -121,8 +124,10 @@ def _one(call: Call) -> Action:
     if verb in {"wait", "screenshot"}:
         return Action("wait", _text(call.get(0, "time", "seconds")) if verb == "wait" else None)
     if verb == "terminate":
-        return Action("fail" if str(call.get(0, "status")).lower() in {"failure", "fail", "failed", "infeasible"} else "done",
-                      _text(call.get(1, "answer", "text")))
+        return Action(
+            "fail" if str(call.get(0, "status")).lower() in {"failure", "fail", "failed", "infeasible"} else "done",
+            _text(call.get(1, "answer", "text")),
+        )
     return Action("other")
 
 

@@ -18,17 +18,47 @@ from evoaudit.sources.calls import Action, keys, pyautogui
 LAYOUT = "<action space>/<observation>/<model>/<domain>/<task id>/traj.jsonl with step_*.png beside it"
 LICENSE: str | None = "MIT"
 
-DOMAINS = frozenset({"chrome", "gimp", "libreoffice_calc", "libreoffice_impress", "libreoffice_writer", "multi_apps", "os", "thunderbird",
-                     "vlc", "vs_code"})
+DOMAINS = frozenset(
+    {"chrome", "gimp", "libreoffice_calc", "libreoffice_impress", "libreoffice_writer", "multi_apps", "os", "thunderbird", "vlc", "vs_code"}
+)
 
 #: Verbs of the object dialects (case and underscores aside) and the bare words → operation. Calls are read by `calls.pyautogui`.
 ACTIONS = {
-    "wait": "wait", "done": "done", "fail": "fail", "terminate": "done", "screenshot": "wait", "zoom": "wait", "cursorposition": "wait",
-    "click": "click", "leftclick": "click", "rightclick": "right_click", "middleclick": "other", "doubleclick": "double_click",
-    "tripleclick": "double_click", "moveto": "hover", "move": "hover", "mousemove": "hover", "mousedown": "other", "mouseup": "other",
-    "leftmousedown": "other", "leftmouseup": "other", "dragto": "drag", "drag": "drag", "leftclickdrag": "drag", "scroll": "scroll",
-    "typing": "type", "type": "type", "press": "key", "key": "key", "keypress": "key", "keydown": "key", "keyup": "key", "holdkey": "key",
-    "hotkey": "key", "answer": "answer", "calluser": "fail",
+    "wait": "wait",
+    "done": "done",
+    "fail": "fail",
+    "terminate": "done",
+    "screenshot": "wait",
+    "zoom": "wait",
+    "cursorposition": "wait",
+    "click": "click",
+    "leftclick": "click",
+    "rightclick": "right_click",
+    "middleclick": "other",
+    "doubleclick": "double_click",
+    "tripleclick": "double_click",
+    "moveto": "hover",
+    "move": "hover",
+    "mousemove": "hover",
+    "mousedown": "other",
+    "mouseup": "other",
+    "leftmousedown": "other",
+    "leftmouseup": "other",
+    "dragto": "drag",
+    "drag": "drag",
+    "leftclickdrag": "drag",
+    "scroll": "scroll",
+    "typing": "type",
+    "type": "type",
+    "press": "key",
+    "key": "key",
+    "keypress": "key",
+    "keydown": "key",
+    "keyup": "key",
+    "holdkey": "key",
+    "hotkey": "key",
+    "answer": "answer",
+    "calluser": "fail",
 }
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
@@ -51,8 +81,18 @@ def read(root: Path, options: dict) -> Iterator[Trajectory | Skipped]:
 def _trajectory(root: Path, folder: str, names: list[str]) -> Trajectory | Skipped:
     file = jsonio.join(folder, "traj.jsonl")
     prefix, domain, task, attempt = _place(folder)
-    found = Trajectory(folder or "root", [], file, "after", benchmark="osworld", task_id=task, agent=prefix[-1] if prefix else None,
-                       experiment="/".join([*prefix[:-1], *attempt]) or None, domain=domain, license=LICENSE)
+    found = Trajectory(
+        folder or "root",
+        [],
+        file,
+        "after",
+        benchmark="osworld",
+        task_id=task,
+        agent=prefix[-1] if prefix else None,
+        experiment="/".join([*prefix[:-1], *attempt]) or None,
+        domain=domain,
+        license=LICENSE,
+    )
     errors: list[str] = []
     lost = False
     for number, line in jsonio.read_lines(root, file, unit="step"):
@@ -106,8 +146,18 @@ def _step(line: dict, folder: str, names: list[str]) -> Step:
         error = jsonio.as_str(line.get("exec_result")) or "the action was not executed"
     reasoning = jsonio.as_str(line.get("response")) or jsonio.as_str(line.get("natural_language_action"))
     screen = _screen(line.get("screenshot_file"), number, folder, names)
-    return Step(action.op, jsonio.dump(raw), action.value, number, _target(action, line), reasoning, jsonio.as_str(line.get("url")),
-                after=screen, timestamp=_seconds(line.get("action_timestamp")), error=error)
+    return Step(
+        action.op,
+        jsonio.dump(raw),
+        action.value,
+        number,
+        _target(action, line),
+        reasoning,
+        jsonio.as_str(line.get("url")),
+        after=screen,
+        timestamp=_seconds(line.get("action_timestamp")),
+        error=error,
+    )
 
 
 def _target(action: Action, line: dict) -> Target | None:

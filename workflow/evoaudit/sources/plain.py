@@ -19,18 +19,64 @@ LICENSE: str | None = None
 
 #: Names people use for actions → operation. Case, blanks, hyphens and underscores do not matter; other names become `other`.
 ACTIONS = {op.replace("_", ""): op for op in OPS} | {
-    "tap": "click", "leftclick": "click", "singleclick": "click", "check": "click", "uncheck": "click", "toggle": "click",
-    "mousemove": "hover", "moveto": "hover", "doubletap": "double_click", "dblclick": "double_click", "rclick": "right_click",
-    "input": "type", "inputtext": "type", "write": "type", "fill": "type", "entertext": "type", "settext": "type",
-    "selectoption": "select", "choose": "select", "press": "key", "keypress": "key", "hotkey": "key", "presskey": "key", "enter": "key",
-    "goto": "navigate", "open": "navigate", "openurl": "navigate", "goback": "back", "goforward": "forward",
-    "newtab": "tab", "switchtab": "tab", "launchapp": "open_app", "longclick": "long_press", "draganddrop": "drag",
-    "sleep": "wait", "noop": "wait",
-    "respond": "answer", "finish": "done", "complete": "done", "stop": "done", "terminate": "done", "infeasible": "fail", "giveup": "fail",
+    "tap": "click",
+    "leftclick": "click",
+    "singleclick": "click",
+    "check": "click",
+    "uncheck": "click",
+    "toggle": "click",
+    "mousemove": "hover",
+    "moveto": "hover",
+    "doubletap": "double_click",
+    "dblclick": "double_click",
+    "rclick": "right_click",
+    "input": "type",
+    "inputtext": "type",
+    "write": "type",
+    "fill": "type",
+    "entertext": "type",
+    "settext": "type",
+    "selectoption": "select",
+    "choose": "select",
+    "press": "key",
+    "keypress": "key",
+    "hotkey": "key",
+    "presskey": "key",
+    "enter": "key",
+    "goto": "navigate",
+    "open": "navigate",
+    "openurl": "navigate",
+    "goback": "back",
+    "goforward": "forward",
+    "newtab": "tab",
+    "switchtab": "tab",
+    "launchapp": "open_app",
+    "longclick": "long_press",
+    "draganddrop": "drag",
+    "sleep": "wait",
+    "noop": "wait",
+    "respond": "answer",
+    "finish": "done",
+    "complete": "done",
+    "stop": "done",
+    "terminate": "done",
+    "infeasible": "fail",
+    "giveup": "fail",
 }
 
-_TEXTS = ("benchmark", "task_id", "task_revision", "agent", "experiment", "domain", "website", "instruction", "answer", "reference",
-          "license")
+_TEXTS = (
+    "benchmark",
+    "task_id",
+    "task_revision",
+    "agent",
+    "experiment",
+    "domain",
+    "website",
+    "instruction",
+    "answer",
+    "reference",
+    "license",
+)
 
 
 def read(root: Path, options: dict) -> Iterator[Trajectory | Skipped]:
@@ -50,8 +96,9 @@ def read(root: Path, options: dict) -> Iterator[Trajectory | Skipped]:
 
 
 def _trajectory(value: dict, item: str) -> Trajectory:
-    found = Trajectory(str(jsonio.as_str(value["trajectory_id"])), [], FILE, "both",
-                       **{name: jsonio.as_str(value.get(name)) for name in _TEXTS})
+    found = Trajectory(
+        str(jsonio.as_str(value["trajectory_id"])), [], FILE, "both", **{name: jsonio.as_str(value.get(name)) for name in _TEXTS}
+    )
     lost = False
     for index, raw in enumerate(value["steps"]):
         step = _step(raw)
@@ -82,10 +129,20 @@ def _step(raw: Any) -> Step | str:
     place = [jsonio.as_float(raw.get(name)) for name in ("x", "y", "left", "top", "width", "height")]
     target = Target(*place, jsonio.as_str(raw.get("text")))
     value = raw.get("value")
-    return Step(ACTIONS.get("".join(c for c in action.lower() if c.isalnum()), "other"), action,
-                None if value is None else jsonio.dump(value), jsonio.as_str(raw.get("step")), None if target == Target() else target,
-                jsonio.as_str(raw.get("reasoning")), jsonio.as_str(raw.get("url")), jsonio.as_str(raw.get("page_text")),
-                pictures["before_image"], pictures["after_image"], jsonio.as_float(raw.get("timestamp")), jsonio.as_str(raw.get("error")))
+    return Step(
+        ACTIONS.get("".join(c for c in action.lower() if c.isalnum()), "other"),
+        action,
+        None if value is None else jsonio.dump(value),
+        jsonio.as_str(raw.get("step")),
+        None if target == Target() else target,
+        jsonio.as_str(raw.get("reasoning")),
+        jsonio.as_str(raw.get("url")),
+        jsonio.as_str(raw.get("page_text")),
+        pictures["before_image"],
+        pictures["after_image"],
+        jsonio.as_float(raw.get("timestamp")),
+        jsonio.as_str(raw.get("error")),
+    )
 
 
 def _phase(steps: list[Step]) -> Phase:
@@ -99,5 +156,11 @@ def _oracles(value: dict) -> list[Oracle]:
         return []
     raw = value.get("raw_reward")
     reward = float(raw) if isinstance(raw, bool) else jsonio.as_float(raw)
-    return [graded(jsonio.as_str(value.get("oracle")) or "unnamed", reward, "no_reward" if raw is None else "bad_reward",
-                   jsonio.as_str(value.get("oracle_version")))]
+    return [
+        graded(
+            jsonio.as_str(value.get("oracle")) or "unnamed",
+            reward,
+            "no_reward" if raw is None else "bad_reward",
+            jsonio.as_str(value.get("oracle_version")),
+        )
+    ]

@@ -30,8 +30,12 @@ def run(args: argparse.Namespace) -> int | None:
     with common.stage(args, "combine", VERSION, "trajectory") as (folder, counts):
         frame = read_rows(common.folder_of(args.sample), "sample")
         analysed = {row["trajectory_id"]: row for row in frame if row["status"] == "analysed"}
-        selected = {row["trajectory_id"] for manifest in args.review
-                    for row in read_rows(common.folder_of(manifest), "review_set", ["trajectory_id", "selected"]) if row["selected"]}
+        selected = {
+            row["trajectory_id"]
+            for manifest in args.review
+            for row in read_rows(common.folder_of(manifest), "review_set", ["trajectory_id", "selected"])
+            if row["selected"]
+        }
         judged = [row for rows in combine.read_judgments([*args.judgments, *args.people]) for row in rows]
         given = labels.read(args.labels, known={row["trajectory_id"] for row in frame}) if args.labels else []
         if clash := {row["annotator"] for row in judged} & {row["annotator"] for row in given}:
@@ -43,7 +47,9 @@ def run(args: argparse.Namespace) -> int | None:
 
         counts.keep("trajectory", len(final))
         for identity in unlabelled:
-            counts.drop("trajectory", analysed[identity]["source"] or "", identity, "no_label", "neither a judge nor a person gave a verdict")
+            counts.drop(
+                "trajectory", analysed[identity]["source"] or "", identity, "no_label", "neither a judge nor a person gave a verdict"
+            )
         counts.keep("label", sum(len(cast.raters) for cast in votes.values()))
         for row, reason in left_out:
             counts.drop("label", "", f"{row['trajectory_id']} by {row['annotator']} ({row['stage']})", reason)

@@ -1,6 +1,7 @@
 """Label the audit sample with one judge, which sees neither rewards and agents nor other judges."""
 
 import argparse
+from collections.abc import Iterator
 
 from evoaudit.errors import InputError
 from evoaudit.stages import common
@@ -25,8 +26,11 @@ def run(args: argparse.Namespace) -> int | None:
     settings = {"provider": "builtin", "model": "rules", "evidence": list(judges.EVIDENCE), "role": "llm", "accuracy": 0.85} | args.settings
     name, model, evidence = settings.get("name") or settings["model"], settings["model"], tuple(settings["evidence"])
     if settings["provider"] != "builtin":
-        raise InputError(f"judge '{name}'", f"provider '{settings['provider']}': judges that are language models are not available in this version",
-                         f"use provider builtin with model {' or '.join(BUILT_IN)}, or give the labels as files under audit.labels")
+        raise InputError(
+            f"judge '{name}'",
+            f"provider '{settings['provider']}': judges that are language models are not available in this version",
+            f"use provider builtin with model {' or '.join(BUILT_IN)}, or give the labels as files under audit.labels",
+        )
     if model not in BUILT_IN:
         raise InputError(f"judge '{name}'", f"there is no built-in judge '{model}'", f"use {' or '.join(BUILT_IN)}")
     if not evidence or set(evidence) - set(judges.EVIDENCE):
@@ -34,8 +38,11 @@ def run(args: argparse.Namespace) -> int | None:
     if not args.normalised:
         raise InputError(f"judge '{name}'", "there are no trajectories to judge", "configure sources, or give labels instead of judges")
     with common.stage(args, "judge", VERSION, "trajectory") as (folder, counts):
-        wanted = {row["trajectory_id"] for row in read_rows(common.folder_of(args.sample), "sample", ["trajectory_id", "status"])
-                  if row["status"] == "analysed"}
+        wanted = {
+            row["trajectory_id"]
+            for row in read_rows(common.folder_of(args.sample), "sample", ["trajectory_id", "status"])
+            if row["status"] == "analysed"
+        }
         book = codebook.load()
         rate = _simulated if model == "simulated" else _rules
         with TableWriter(folder, "judgments") as writer:
@@ -45,7 +52,7 @@ def run(args: argparse.Namespace) -> int | None:
     return None
 
 
-def _rules(args: argparse.Namespace, settings: dict, name: str, evidence: tuple[str, ...], book: str, wanted: set[str]):
+def _rules(args: argparse.Namespace, settings: dict, name: str, evidence: tuple[str, ...], book: str, wanted: set[str]) -> Iterator[dict]:
     from evoaudit.audit import judges, rules
     from evoaudit.audit.episodes import episodes
 
@@ -55,7 +62,9 @@ def _rules(args: argparse.Namespace, settings: dict, name: str, evidence: tuple[
         yield who.row(episode.id, rules.judge(rules.blinded(episode), screenshots="screenshots" in evidence))
 
 
-def _simulated(args: argparse.Namespace, settings: dict, name: str, evidence: tuple[str, ...], book: str, wanted: set[str]):
+def _simulated(
+    args: argparse.Namespace, settings: dict, name: str, evidence: tuple[str, ...], book: str, wanted: set[str]
+) -> Iterator[dict]:
     from evoaudit.audit import judges, simulated
     from evoaudit.store import read_rows
 
@@ -65,10 +74,22 @@ def _simulated(args: argparse.Namespace, settings: dict, name: str, evidence: tu
     for manifest in args.normalised:
         truth |= {row["trajectory_id"]: row for row in read_rows(common.folder_of(manifest), "truth") if row["trajectory_id"] in wanted}
     if unknown := sorted(wanted - truth.keys()):
-        raise InputError(f"judge '{name}'", f"{len(unknown)} trajectories have no planted truth, '{unknown[0]}' first",
-                         "simulated raters can only label simulated corpora; use the judge 'rules' or real labels")
+        raise InputError(
+            f"judge '{name}'",
+            f"{len(unknown)} trajectories have no planted truth, '{unknown[0]}' first",
+            "simulated raters can only label simulated corpora; use the judge 'rules' or real labels",
+        )
     parameters = {"accuracy": settings["accuracy"], "seed": args.seed or 0, "name": name}
     who = judges.Identity(name, "human" if settings["role"] == "human" else "simulated", "simulated", evidence, book, True, parameters)
     for identity in sorted(wanted):
-        yield who.row(identity, simulated.rate(identity, truth[identity], name=name, accuracy=settings["accuracy"], seed=args.seed or 0,
-                                               screenshots="screenshots" in evidence))
+        yield who.row(
+            identity,
+            simulated.rate(
+                identity,
+                truth[identity],
+                name=name,
+                accuracy=settings["accuracy"],
+                seed=args.seed or 0,
+                screenshots="screenshots" in evidence,
+            ),
+        )

@@ -25,7 +25,14 @@ def run(args: argparse.Namespace) -> None:
     for name in ("source", "kind"):
         if not isinstance(settings.get(name), str) or not settings[name]:
             raise InputError("--settings", f"'{name}' is missing", 'give e.g. {"source": "own", "kind": "plain"}')
-    source = Source(settings["source"], settings["kind"], args.root_folder, bool(settings.get("simulated")), settings.get("options") or {},
-                    args.tasks, args.truth)
+    source = Source(
+        settings["source"],
+        settings["kind"],
+        args.root_folder,
+        bool(settings.get("simulated")),
+        settings.get("options") or {},
+        args.tasks,
+        args.truth,
+    )
     with common.stage(args, "normalise", VERSION, "trajectory") as (folder, counts):
         normalise(folder, counts, source, max(1, args.threads))

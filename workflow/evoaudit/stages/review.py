@@ -9,8 +9,19 @@ from evoaudit.errors import InputError
 from evoaudit.stages import common
 
 #: What a person fills in; the flag for simulated raters is not theirs to set.
-TEMPLATE = ("trajectory_id", "annotator", "kind", "stage", "verdict", "category", "evidence_steps", "confidence", "seconds", "note",
-            "codebook_version")
+TEMPLATE = (
+    "trajectory_id",
+    "annotator",
+    "kind",
+    "stage",
+    "verdict",
+    "category",
+    "evidence_steps",
+    "confidence",
+    "seconds",
+    "note",
+    "codebook_version",
+)
 FRAME = ("trajectory_id", "benchmark", "agent", "task_id", "experiment", "raw_reward", "simulated")
 
 
@@ -19,37 +30,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     build = commands.add_parser(
-        "build", help="write one list a group to label from",
+        "build",
+        help="write one list a group to label from",
         description="Write <group>.csv and <group>.jsonl: the trajectories of the review set in an order of the group's own, as label rows "
         "to fill in. They hold no verdict, no reward and no judge's label; trajectory ids are verbatim, and those of some formats name the "
-        "agent. There is no interactive replay page in this version.")
+        "agent. There is no interactive replay page in this version.",
+    )
     build.add_argument("--review", required=True, metavar="MANIFEST", help="manifest of the select stage")
     build.add_argument("--group", action="append", required=True, metavar="NAME", help="annotator the list is for; may be repeated")
     build.add_argument("--seed", type=int, default=0, help="seed of the order")
     build.add_argument("--out", type=Path, required=True, help="folder to write")
     build.set_defaults(act=_build)
 
-    check = commands.add_parser("check", help="check label files against the codebook and the frame",
-                                description="List every fault of the label files, a line each. Exits with 1 if there are any.")
+    check = commands.add_parser(
+        "check",
+        help="check label files against the codebook and the frame",
+        description="List every fault of the label files, a line each. Exits with 1 if there are any.",
+    )
     check.add_argument("files", nargs="+", type=Path, metavar="FILE", help="label files, JSON Lines or CSV")
     _frame_arguments(check)
     check.set_defaults(act=_check)
 
     merge = commands.add_parser(
-        "merge", help="merge label files into one",
+        "merge",
+        help="merge label files into one",
         description="Write one JSON Lines file. Rows that are the same in every field are written once; two different labels of one "
-        "annotator for one trajectory and stage are a fault, and then nothing is written. An existing file is never overwritten.")
+        "annotator for one trajectory and stage are a fault, and then nothing is written. An existing file is never overwritten.",
+    )
     merge.add_argument("files", nargs="+", type=Path, metavar="FILE", help="label files, JSON Lines or CSV")
     merge.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write; must not exist")
     _frame_arguments(merge)
     merge.set_defaults(act=_merge)
 
     convert = commands.add_parser(
-        "convert", help="turn a table with one column a rater into a frame and a label file",
-        description="Write frame.csv and labels.jsonl from a CSV with one row a trajectory and one column a rater, such as a spreadsheet.")
+        "convert",
+        help="turn a table with one column a rater into a frame and a label file",
+        description="Write frame.csv and labels.jsonl from a CSV with one row a trajectory and one column a rater, such as a spreadsheet.",
+    )
     convert.add_argument("table", type=Path, metavar="CSV")
-    convert.add_argument("--rater", action="append", required=True, metavar="NAME=KIND:VERDICT_COLUMN[:CATEGORY_COLUMN]",
-                         help="who rated and where it stands, for instance human-1=human:h1:h1_category; may be repeated")
+    convert.add_argument(
+        "--rater",
+        action="append",
+        required=True,
+        metavar="NAME=KIND:VERDICT_COLUMN[:CATEGORY_COLUMN]",
+        help="who rated and where it stands, for instance human-1=human:h1:h1_category; may be repeated",
+    )
     convert.add_argument("--id", default="id", metavar="COLUMN", help="column of the trajectory ids (default: id)")
     convert.add_argument("--out", type=Path, required=True, help="folder to write")
     convert.set_defaults(act=_convert)
@@ -59,7 +84,9 @@ def _frame_arguments(parser: argparse.ArgumentParser) -> None:
     frame = parser.add_mutually_exclusive_group()
     frame.add_argument("--sample", metavar="MANIFEST", help="manifest of the sample stage: ids must be in it")
     frame.add_argument("--frame", type=Path, metavar="CSV", help="table of trajectory_id, benchmark, agent, task_id: ids must be in it")
-    parser.add_argument("--normalised", nargs="*", default=[], metavar="MANIFEST", help="manifests of the normalise stage, to check evidence steps")
+    parser.add_argument(
+        "--normalised", nargs="*", default=[], metavar="MANIFEST", help="manifests of the normalise stage, to check evidence steps"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -81,12 +108,23 @@ def _build(args: argparse.Namespace) -> int:
     version = codebook.load().version
     with staging(args.out) as folder:
         for group in dict.fromkeys(args.group):
-            rows = [{**dict.fromkeys((*TEMPLATE, "simulated")), "trajectory_id": identity, "annotator": group, "kind": "human", "stage": "blind",
-                     "codebook_version": version} for identity in order(chosen, args.seed, f"review-order-{group}")]
+            rows = [
+                {
+                    **dict.fromkeys((*TEMPLATE, "simulated")),
+                    "trajectory_id": identity,
+                    "annotator": group,
+                    "kind": "human",
+                    "stage": "blind",
+                    "codebook_version": version,
+                }
+                for identity in order(chosen, args.seed, f"review-order-{group}")
+            ]
             _write_csv(folder / f"{group}.csv", TEMPLATE, rows)
             (folder / f"{group}.jsonl").write_text("".join(dumps(row) + "\n" for row in rows), encoding="utf-8")
-    print(f"{args.out}: {len(chosen)} trajectories to label for {', '.join(dict.fromkeys(args.group))}; "
-          "fill in a verdict for every row, then run `evoaudit review check`")
+    print(
+        f"{args.out}: {len(chosen)} trajectories to label for {', '.join(dict.fromkeys(args.group))}; "
+        "fill in a verdict for every row, then run `evoaudit review check`"
+    )
     return 0
 
 

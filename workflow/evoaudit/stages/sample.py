@@ -18,8 +18,12 @@ MAX_FRAME_BYTES = 512 * 1024 * 1024
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.arguments(parser)
     parser.add_argument("--normalised", nargs="*", default=[], metavar="MANIFEST", help="manifests of the normalise stage")
-    parser.add_argument("--frame", type=Path, metavar="CSV",
-                        help=f"instead: a table of {', '.join(FRAME_COLUMNS)} (and, if known, {', '.join(FRAME_OPTIONAL)}); all its rows are the sample")
+    parser.add_argument(
+        "--frame",
+        type=Path,
+        metavar="CSV",
+        help=f"instead: a table of {', '.join(FRAME_COLUMNS)} (and, if known, {', '.join(FRAME_OPTIONAL)}); all its rows are the sample",
+    )
 
 
 def run(args: argparse.Namespace) -> int | None:
@@ -44,8 +48,11 @@ def run(args: argparse.Namespace) -> int | None:
                 pool += sample.candidates(trajectories, oracles)
                 for row in trajectories:
                     if row["trajectory_id"] in seen:
-                        raise InputError(manifest, f"trajectory '{row['trajectory_id']}' is also in {seen[row['trajectory_id']]}",
-                                         "give the sources different names, or remove one of the two")
+                        raise InputError(
+                            manifest,
+                            f"trajectory '{row['trajectory_id']}' is also in {seen[row['trajectory_id']]}",
+                            "give the sources different names, or remove one of the two",
+                        )
                     seen[row["trajectory_id"]] = manifest
             drawn = sample.draw(pool, seed=args.seed or 0, **settings)
         rows = sorted((one.sample_row() for one in drawn.candidates), key=lambda row: row["trajectory_id"])

@@ -22,8 +22,11 @@ def run(args: argparse.Namespace) -> int | None:
     if type(agreements) is not int or agreements < 0:
         raise InputError("select --settings", f"agreements: {agreements!r}", "give a count")
     with common.stage(args, "select", VERSION, "trajectory") as (folder, counts):
-        frame = [row for row in read_rows(common.folder_of(args.sample), "sample", ["trajectory_id", "benchmark", "status"])
-                 if row["status"] == "analysed"]
+        frame = [
+            row
+            for row in read_rows(common.folder_of(args.sample), "sample", ["trajectory_id", "benchmark", "status"])
+            if row["status"] == "analysed"
+        ]
         judgments = combine.read_judgments(args.judgments)
         rows = select.review_set(frame, judgments, agreements=agreements, seed=args.seed or 0)
         for row in rows:
