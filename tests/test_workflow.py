@@ -115,6 +115,14 @@ def test_every_table_and_figure_is_there(finished):
     assert all(name in page for name in TABLES)
 
 
+def test_the_corpus_has_the_size_the_config_names(finished):
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(finished / "results" / "runs" / "small" / "tables" / "ingest.parquet").to_pylist()
+    kept = sum(row["kept"] for row in rows if row["stage"] == "normalise" and row["unit"] == "trajectory")
+    assert kept == 60
+
+
 def test_every_count_reconciles(finished):
     manifests = list((finished / "results").glob("*/*/manifest.json"))
     assert len(manifests) > 15

@@ -23,7 +23,6 @@ rule mine:
         "results/benchmarks/mine/{key}.jsonl"
     conda:
         "../../envs/evoaudit.yaml"
-    threads: 2
     resources:
         mem_mb=2000,
     params:
@@ -35,4 +34,4 @@ rule mine:
     shell:
         "python -m evoaudit mine --settings {params.settings:q} {params.options}"
         " --normalised {input.normalised:q} --root {params.roots}"
-        " --threads {threads} --out $(dirname {output.manifest:q}) 2> {log:q}"
+        " --out $(dirname {output.manifest:q}) 2> {log:q}"

@@ -122,7 +122,7 @@ def empty(title: str, reason: str) -> Figure:
     """Return a small figure that says in words why there is nothing to draw."""
     import textwrap
 
-    lines = textwrap.wrap(safe(reason, 300), 68)
+    lines = textwrap.wrap(safe(reason.replace("`", ""), 300), 68)
     figure = new(0.62 + 0.17 * len(lines), 4.8)
     figure.text(0.03, 1 - 0.3 / figure.get_figheight(), safe(title, 70), fontsize=9, fontweight="bold", va="center")
     figure.text(

@@ -80,10 +80,6 @@ class Corpus:
     #: Where each picture lies: source, file, member, file_sha256.
     place: pa.Table = field(repr=False)
 
-    @property
-    def sources(self) -> list[str]:
-        return sorted(set(self.source))
-
     @cached_property
     def step(self) -> np.ndarray:
         """Number of each step within its trajectory."""
