@@ -11,7 +11,7 @@ demo: $(READY)
 	$(BIN)/snakemake --cores $(CORES)
 
 test: $(READY) lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -68,6 +68,7 @@ def run(size: int, work: Path, threads: int) -> tuple[float, float, float]:
         str(threads),
         "--normalised",
         *manifests,
+        "--root",
         *roots,
         "--out",
         str(work / f"mined-{size}"),

@@ -146,6 +146,11 @@ def test_no_data_file_holds_a_path_of_this_machine(finished):
     assert held == []
 
 
+def test_snakemakes_own_report_can_be_made(finished):
+    snakemake(finished, "--report", "own.html")
+    assert "evogain_forest" in (finished / "own.html").read_text()
+
+
 def test_everything_simulated_says_so(finished):
     import pyarrow.parquet as pq
 
