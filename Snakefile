@@ -46,7 +46,8 @@ workflow.default_target = "all"
 
 rule all:
     input:
-        manifests("tables", "figures", "report", "select"),
+        finished=manifests("tables", "figures", "report", "select"),
+        everything=EVERYTHING,
     log:
         "results/logs/publish/all.log",
     conda:
@@ -57,12 +58,12 @@ rule all:
     message:
         "Everything the config enables."
     shell:
-        "python -m evoaudit publish --run {params.run:q} --plan {params.plan:q} {input:q} 2> {log:q}"
+        "python -m evoaudit publish --run {params.run:q} --plan {params.plan:q} {input.finished:q} 2> {log:q}"
 
 
 use rule all as data with:
     input:
-        manifests("normalise"),
+        finished=manifests("normalise"),
     log:
         "results/logs/publish/data.log",
     message:
@@ -71,7 +72,7 @@ use rule all as data with:
 
 use rule all as probes with:
     input:
-        manifests("mine", "images"),
+        finished=manifests("mine", "images"),
     log:
         "results/logs/publish/probes.log",
     message:
@@ -80,7 +81,7 @@ use rule all as probes with:
 
 use rule all as evogui with:
     input:
-        manifests("score"),
+        finished=manifests("score"),
     log:
         "results/logs/publish/evogui.log",
     message:
@@ -89,7 +90,7 @@ use rule all as evogui with:
 
 use rule all as sample with:
     input:
-        manifests("sample"),
+        finished=manifests("sample"),
     log:
         "results/logs/publish/sample.log",
     message:
@@ -98,7 +99,7 @@ use rule all as sample with:
 
 use rule all as audit with:
     input:
-        manifests("signals", "combine"),
+        finished=manifests("signals", "combine"),
     log:
         "results/logs/publish/audit.log",
     message:
@@ -107,7 +108,7 @@ use rule all as audit with:
 
 use rule all as review with:
     input:
-        manifests("select"),
+        finished=manifests("select"),
     log:
         "results/logs/publish/review.log",
     message:
@@ -116,7 +117,7 @@ use rule all as review with:
 
 use rule all as tables with:
     input:
-        manifests("tables"),
+        finished=manifests("tables"),
     log:
         "results/logs/publish/tables.log",
     message:
@@ -125,7 +126,7 @@ use rule all as tables with:
 
 use rule all as figures with:
     input:
-        manifests("figures"),
+        finished=manifests("figures"),
     log:
         "results/logs/publish/figures.log",
     message:
@@ -134,7 +135,7 @@ use rule all as figures with:
 
 use rule all as paper with:
     input:
-        manifests("tables", "figures"),
+        finished=manifests("tables", "figures"),
     log:
         "results/logs/publish/paper.log",
     message:
@@ -143,7 +144,7 @@ use rule all as paper with:
 
 use rule all as report with:
     input:
-        manifests("tables", "figures", "report"),
+        finished=manifests("tables", "figures", "report"),
     log:
         "results/logs/publish/report.log",
     message:
@@ -152,7 +153,7 @@ use rule all as report with:
 
 use rule all as export with:
     input:
-        manifests("export"),
+        finished=manifests("export"),
     log:
         "results/logs/publish/export.log",
     message:

@@ -34,10 +34,16 @@ def test_doctor_names_a_missing_key_and_never_shows_one(here, capsys, monkeypatc
     assert "sk-secret" not in capsys.readouterr().out
 
 
-def test_doctor_names_a_provider_this_version_lacks(here, capsys):
+def test_a_provider_this_version_lacks_is_refused_before_anything_runs(here, capsys):
     (here / "b.yaml").write_text("judges: [{name: j, provider: anthropic}]\n")
     assert main(["doctor", "--configfile", "b.yaml"]) == 1
-    assert "provider 'anthropic' is not in this version" in capsys.readouterr().out
+    assert "judge 'j': provider 'anthropic' is not in this version" in capsys.readouterr().out
+
+
+def test_doctor_warns_of_an_endpoint_where_nothing_listens(here, capsys, monkeypatch):
+    monkeypatch.setenv("EVOAUDIT_TEST_KEY", "sk-secret")
+    main(["doctor", "--configfile", "mine.yaml"])
+    assert "nothing answers at http://127.0.0.1:9/v1" in capsys.readouterr().out
 
 
 def test_doctor_reports_a_wrong_config_as_a_finding(here, capsys):
@@ -68,6 +74,12 @@ def test_estimate_counts_requests_and_dollars(here, capsys):
     assert float(line.split()[-1]) == pytest.approx(26228.64, abs=0.01)
 
 
+def test_estimate_says_when_it_does_not_know_the_cost(here, capsys):
+    (here / "prices.yaml").write_text("models: {}\n")
+    assert main(["estimate", "--configfile", "mine.yaml", "--prices", "prices.yaml"]) == 0
+    assert "cost unknown (priced: no price in prices.yaml)" in capsys.readouterr().out
+
+
 def test_gc_touches_nothing_without_delete_and_keeps_what_is_used(here, capsys):
     from evoaudit import config as configs
     from evoaudit import plan as plans
@@ -86,6 +98,22 @@ def test_gc_touches_nothing_without_delete_and_keeps_what_is_used(here, capsys):
     assert not unused.exists() and used.exists()
 
 
+def test_gc_keeps_what_was_bought_unless_told(here, capsys):
+    (here / "results" / ".plans").mkdir(parents=True)
+    (here / "results" / ".plans" / "t.json").write_text("[]")
+    bought, free, torn = (here / "results" / "infer" / name for name in ("0123456789", "1123456789", "2123456789"))
+    for folder, provider in ((bought, "openai"), (free, "builtin")):
+        folder.mkdir(parents=True)
+        (folder / "predictions.parquet").write_text("")
+        (folder / "manifest.json").write_text(json.dumps({"config": {"provider": provider}}))
+    torn.mkdir()
+    (torn / "journal.jsonl").write_text("{}")
+    assert main(["gc", "--delete"]) == 0
+    assert bought.exists() and torn.exists() and not free.exists()
+    assert main(["gc", "--delete", "--answers"]) == 0
+    assert not bought.exists() and not torn.exists()
+
+
 def test_gc_without_any_plan_refuses_rather_than_removes_all(here, capsys):
     (here / "results" / "mine" / "0123456789").mkdir(parents=True)
     assert main(["gc", "--delete"]) == 2
@@ -100,7 +128,8 @@ def test_validate_says_file_line_and_reason(here, capsys):
     assert main(["validate", "logs"]) == 1
     out = capsys.readouterr().out
     assert "trajectories.jsonl:2" in out
-    assert "1 trajectories with 1 steps can be read" in out
+    assert "picture missing" in out
+    assert "1 trajectories with 1 steps and 0 different pictures can be read" in out
 
 
 def test_validate_of_a_config_counts_its_jobs(here, capsys):

@@ -33,7 +33,7 @@ def test_every_promised_figure_is_there_in_three_formats(drawn):
 def test_the_same_tables_give_the_same_bytes_and_carry_no_date(drawn, tmp_path):
     for name in ("pipeline", "verdicts_by_benchmark", "calibration", "agreement"):  # patches, hatches, panels, and one that is empty
         with style():
-            write(draw(load(drawn / "stats"), name), tmp_path, name)
+            write(draw(load(drawn / "stats"), name)[0], tmp_path, name)
         for end in ("pdf", "svg", "png"):
             assert (drawn / "figures" / f"{name}.{end}").read_bytes() == (tmp_path / f"{name}.{end}").read_bytes(), name
     for name in outputs.FIGURES:
@@ -46,7 +46,7 @@ def test_a_figure_without_data_is_small_and_says_why(tmp_path, capfd):
     data = load(tmp_path / "stats")
     with style():
         for name in outputs.FIGURES:
-            assert (draw(data, name).get_figheight() < 1.5) == (name != "pipeline"), name
+            assert (draw(data, name)[0].get_figheight() < 1.5) == (name != "pipeline"), name
     with style():
         figure = empty("Cost and success", "Nothing was asked of a model.")
     assert [text.get_text() for text in figure.texts] == ["Cost and success", "Nothing was asked of a model."]
@@ -94,7 +94,7 @@ def test_more_rows_than_a_page_holds_are_counted():
 
 def test_a_figure_of_simulated_data_says_so(drawn):
     with style():
-        figure = draw(load(drawn / "stats"), "verdicts_by_benchmark")
+        figure, _ = draw(load(drawn / "stats"), "verdicts_by_benchmark")
     assert figure.get_supxlabel() == "simulated data"
 
 

@@ -75,7 +75,7 @@ ALL = set(FORMAT) - {"export"} | {"export"}
         (("inference", "goal"), "withheld", {"infer", "score"} | DOWNSTREAM - {"export"} | {"export"}),
         (("inference", "max_image_side"), [256], {"images", "infer", "score"} | DOWNSTREAM),
         (("models", 1, "temperature"), 0.5, {"infer", "score"} | DOWNSTREAM),
-        (("models", 1, "base_url"), "http://127.0.0.1:2/v1", {"infer", "score"} | DOWNSTREAM),
+        (("models", 1, "base_url"), "https://elsewhere.example/v1", {"infer", "score"} | DOWNSTREAM),
         (("models", 1, "parameters_b"), 4, DOWNSTREAM),
         (("audit", "quotas"), {"sim-webarena": 3}, AUDIT | DOWNSTREAM),
         (("audit", "seed"), 8, AUDIT | DOWNSTREAM),
@@ -97,6 +97,7 @@ def test_a_field_changes_the_stages_that_read_it_and_those_after(path, value, st
         (("inference", "retries"), 1),
         (("inference", "budget_usd"), 4),
         (("models", 1, "api_key_env"), "OTHER"),
+        (("models", 1, "base_url"), "http://localhost:2/v1"),
         (("models", 1, "concurrency"), 2),
     ],
 )

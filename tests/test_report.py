@@ -713,7 +713,7 @@ def test_record_left_out_shows_the_screens_around_its_step(run: tuple[list[str],
 
 def test_headline_says_what_ran_and_what_came_of_it(run: tuple[list[str], Path, str]) -> None:
     text = re.sub(r"\s+", " ", Page(run[2]).text)
-    assert "Run demo with seed 7 read 7 trajectories from 1 source: 5 were kept and 2 left out." in text
+    assert "Run demo with seed 7 read 7 trajectories from 1 source: 5 kept, 2 left out." in text
     assert "beta-9b leads with an EvoGain of 48.2 (interval 45.2 to 51.2), clear of every other model." in text
     assert "Of 49 audited FAIL verdicts, 6.1 % were wrong (interval 2.0 to 14.3 %): 2 rejected work that did the task, 1 belonged" in text
     assert "Every trajectory of this run is simulated." in text

@@ -162,6 +162,30 @@ def test_everything_simulated_says_so(finished):
         assert "simulated" in (tables / f"{name}.md").read_text().lower()
 
 
+def test_a_folder_lost_from_the_middle_is_made_again(finished):
+    import shutil
+
+    before = data_files(finished)
+    for stage in ("mine", "score"):
+        shutil.rmtree(finished / "results" / stage)
+    snakemake(finished)
+    assert data_files(finished) == before
+
+
+def test_every_target_can_be_asked_for(finished):
+    for target in ("data", "probes", "evogui", "sample", "audit", "review", "tables", "figures", "report", "export", "paper"):
+        snakemake(finished, target)
+    export = finished / "results" / "runs" / "small" / "export"
+    assert (export / "t1.parquet").is_file() and "simulated" in (export / "README.md").read_text()
+
+
+def test_a_quota_for_a_benchmark_that_is_not_there_is_one_line(finished):
+    done = snakemake(finished, "sample", config=SMALL.replace("calibration: 1", "quotas: {sim-webarna: 2}"), check=False)
+    assert done.returncode == 1
+    assert "audit.quotas: sim-webarna: no trajectory belongs to this benchmark; did you mean 'sim-webarena'?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_an_interrupted_run_resumes(tmp_path):
     import signal
     import time

@@ -34,6 +34,7 @@ COMMANDS = {
     "tables": "render the tables",
     "figures": "draw the figures",
     "report": "build the report",
+    "export": "write what others can reuse",
     "publish": "lay a finished run out for people under results/runs/",
     "document": "regenerate the schemas and tables in the documentation",
 }

@@ -442,7 +442,7 @@ def _names_at(location: list[str]) -> list[str]:
 def _described(location: list[str]) -> str:
     model = _model_at(location[:-1]) if location else None
     field = model.model_fields.get(location[-1]) if model else None
-    return f"it is the {field.description}" if field is not None and field.description else ""
+    return f"what it means: {field.description}" if field is not None and field.description else ""
 
 
 def json_schema() -> dict:

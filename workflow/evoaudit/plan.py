@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from evoaudit.config import SIMULATED_FORMATS, Config, Judge, Model, Source
+from evoaudit.config import JUDGE_PROVIDERS, MODEL_PROVIDERS, SIMULATED_FORMATS, Config, Judge, Model, Source
 from evoaudit.errors import InputError
 from evoaudit.fingerprint import fingerprint
 from evoaudit.identity import make_key
@@ -118,8 +119,22 @@ class _Maker:
                 raise InputError(f"{field}: {path}", "is not a file")
         return fingerprint(path, self.results / ".fingerprints") or "absent"
 
+    def check_providers(self) -> None:
+        """Refuse a provider this version cannot ask, before anything runs."""
+        for kind, entries, known in (("model", self.config.models, MODEL_PROVIDERS), ("judge", self.config.judges, JUDGE_PROVIDERS)):
+            for entry in entries:
+                if entry.provider not in known:
+                    mend = (
+                        "use 'openai' with the vendor's OpenAI-compatible base_url"
+                        if kind == "model"
+                        else "use a built-in judge, or label files in audit.labels"
+                    )
+                    raise InputError(f"{kind} '{entry.name}'", f"provider '{entry.provider}' is not in this version", mend)
+
     def run(self) -> list[Job]:
         config = self.config
+        if self.must_exist:
+            self.check_providers()
         normalised = tuple(job for source in config.sources for job in self.source(source))
         if twice := {
             job.settings["source"] for job in normalised if sum(j.settings["source"] == job.settings["source"] for j in normalised) > 1
@@ -241,10 +256,10 @@ class _Maker:
         for condition in model.conditions or defaults.conditions:
             for side in model.max_image_side or defaults.max_image_side:
                 settings = {
+                    "endpoint": _endpoint(model.base_url),
                     "name": model.name,
                     "provider": model.provider,
                     "model": model.model or model.name,
-                    "base_url": model.base_url,
                     "condition": condition,
                     "max_image_side": side,
                     "goal": defaults.goal,
@@ -254,6 +269,7 @@ class _Maker:
                     "prompts": self.digest(prompts, "inference.prompts", folder=True),
                 }
                 transport = {
+                    "base_url": model.base_url,
                     "api_key_env": model.api_key_env,
                     "concurrency": model.concurrency or defaults.concurrency,
                     "timeout_s": defaults.timeout_s,
@@ -338,11 +354,20 @@ def _some(job: Job | None) -> tuple[Job, ...]:
     return () if job is None else (job,)
 
 
+def _endpoint(base_url: str | None) -> str | None:
+    """Return what of a model's address is part of its identity: a server of this machine is the same one at another port."""
+    host = (urlsplit(base_url).hostname or "") if base_url else ""
+    return "loopback" if host in ("localhost", "::1") or host.startswith("127.") else base_url
+
+
 def _prompt_folder(name: str) -> Path:
     """Return the prompt folder a config names; a name never leads out of the prompts folder."""
     if "/" in name or "\\" in name or name.startswith("."):
         raise InputError(f"inference.prompts: {name}", "is not the name of a prompt folder", "name a folder under resources/prompts/")
     own, imported = PROMPTS / name, PROMPTS / "imported" / name
+    if not own.is_dir() and not imported.is_dir():
+        known = sorted(path.name for folder in (PROMPTS, PROMPTS / "imported") for path in folder.glob("*/") if path.name != "imported")
+        raise InputError(f"inference.prompts: {name}", "no such prompts", f"there are {', '.join(known)}")
     return own if own.is_dir() else imported
 
 

@@ -35,6 +35,15 @@ PRINTED = sorted(str(path) for path in PUBLISHED.glob("*.csv"))
 KEYS = plans.write_keys(PLAN)
 
 
+# The default target asks for every intermediate, so that one lost from the middle is made again.
+EVERYTHING = [
+    f"results/{job.stage}/{job.key}/{file}"
+    for job in PLAN.jobs
+    if job.stage != "export"
+    for file in ("manifest.json", *DATA[job.stage])
+]
+
+
 wildcard_constraints:
     key=r"[0-9a-f]{10}(-s\d+)?",
 

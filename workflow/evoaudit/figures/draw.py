@@ -1,5 +1,6 @@
 """Which figure is drawn from which tables."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,15 +101,16 @@ _LACKS = {
 }
 
 
-def draw(data: Data, name: str) -> Figure:
-    """Return one figure; where there is nothing to draw, one that says why."""
+def draw(data: Data, name: str) -> tuple[Figure, str]:
+    """Return one figure and, where there is nothing to draw, the reason, which the figure then says."""
     title, table, chart = FIGURES[name]
     figure = chart(data)
     if figure is None:
-        return empty(title, data.reason(table) if data.index[table]["n"] == 0 or name not in _LACKS else _LACKS[name])
+        reason = data.reason(table) if data.index[table]["n"] == 0 or name not in _LACKS else _LACKS[name]
+        return empty(title, reason), reason
     if table:
         note(figure, data.index[table]["simulated"])
-    return figure
+    return figure, ""
 
 
 def load(source: Path) -> Data:
@@ -117,9 +119,12 @@ def load(source: Path) -> Data:
 
 
 def draw_all(source: Path, folder: Path) -> int:
-    """Draw every figure from a stats folder; return how many."""
-    data = load(source)
+    """Draw every figure from a stats folder, and write ``figures.json``, which says what is empty; return how many."""
+    data, index = load(source), []
     with style():
         for name in FIGURES:
-            write(draw(data, name), folder, name)
+            figure, reason = draw(data, name)
+            write(figure, folder, name)
+            index.append({"name": name, "empty": reason})
+    (folder / "figures.json").write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
     return len(FIGURES)

@@ -156,7 +156,8 @@ def media_type(data: bytes) -> str:
 def request_key(settings: dict[str, Any], request: Request, attachments: Attachments) -> str:
     """Return the sha256 of everything that is sent, pictures included, and of the replicate number."""
     messages = [[message.role, [_part(part, attachments) for part in message.parts]] for message in request.messages]
-    sent = {name: settings.get(name) for name in ("provider", "model", "base_url", "temperature", "max_output_tokens")}
+    sent = {name: settings.get(name) for name in ("provider", "model", "temperature", "max_output_tokens")}
+    sent["endpoint"] = settings.get("endpoint", settings.get("base_url"))
     text = store.canonical({"format": FORMAT, "run": request.run, "messages": messages, **sent})
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -18,8 +18,8 @@ SECTIONS = (
     Section(
         "leaderboard",
         "Who leads, and how surely",
-        "EvoGain is the mean of three scores, each rescaled so that guessing is 0 and a perfect score is 100. Models whose "
-        "intervals overlap cannot be told apart by this many questions.",
+        "EvoGain is the mean of three scores, each rescaled so that guessing is 0 and a perfect score is 100. Overlapping "
+        "intervals do not settle which of two models is better; the table of pairwise differences does.",
         ("evogui_intervals", "evogui_main", "baselines"),
         ("evogain_forest", "parameter_trend"),
     ),

@@ -36,6 +36,8 @@ class Figure:
     title: str
     caption: str
     ends: tuple[tuple[str, str], ...]
+    #: Why there is nothing to draw; empty where there is.
+    empty: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,7 @@ def drawn(folder: Path | None) -> list[Figure]:
                 plain(entry.get("title") or title),
                 plain(entry.get("caption") or entry.get("note") or caption, 600),
                 tuple((end, text) for end, text in DRAWINGS if (folder / f"{name}.{end}").is_file()),
+                plain(entry.get("empty") or "", 300),
             )
         )
     return made

@@ -156,7 +156,7 @@ def _question(task: str, row: dict, answers: list[Answer], tally: tuple[int, int
     question = Question(
         task,
         plain(row["instance_id"], 40),
-        plain(row["slice"], 40).replace("_", " "),
+        "" if task == "t2" else plain(row["slice"], 40).replace("_", " "),  # the slice of a T2 question is its answer
         plain(row["goal"] or "", TEXT),
         place,
         row["simulated"],

@@ -43,7 +43,7 @@ def summarise(inputs: Inputs, tables: dict[str, Table], seed: int | None, name: 
     _what_ran(found, inputs, seed, name)
     _questions(found, inputs)
     _leaders(found, tables)
-    _wrong(found, tables)
+    _wrong(found, tables, _manifests((inputs.final,) if inputs.final else ()))
     _simulated(found, inputs, tables)
     return found
 
@@ -70,9 +70,7 @@ def _what_ran(found: Summary, inputs: Inputs, seed: int | None, name: str) -> No
         return
     whole = total.get("trajectory", {"read": 0, "kept": 0, "dropped": 0})
     read, sources = count(whole["read"], "trajectory", "trajectories"), count(len(inputs.normalised), "source")
-    found.sentences.append(
-        f"Run {plain(name)}{drawn} read {read} from {sources}: {whole['kept']:,} were kept and {whole['dropped']:,} left out."
-    )
+    found.sentences.append(f"Run {plain(name)}{drawn} read {read} from {sources}: {whole['kept']:,} kept, {whole['dropped']:,} left out.")
     finer = []
     if "transition" in total:
         finer.append(f"{total['transition']['kept']:,} of {count(total['transition']['read'], 'step')} lie between two usable screens")
@@ -152,7 +150,7 @@ def _leading(rows: list[dict]) -> str:
     return f"{name} leads with {said}."
 
 
-def _wrong(found: Summary, tables: dict[str, Table]) -> None:
+def _wrong(found: Summary, tables: dict[str, Table], combined: list[dict]) -> None:
     """Say how many audited verdicts were wrong, of each kind of verdict and of simulated trajectories apart from real ones."""
     table = tables.get("audit_verdicts")
     rows = [row for row in (table.rows if table else ()) if row.get("n") and row.get("wrong") is not None]
@@ -167,11 +165,15 @@ def _wrong(found: Summary, tables: dict[str, Table]) -> None:
             interval = f" (interval {number(row['wrong_low'], 1)} to {number(row['wrong_high'], 1)} %)"
         kind = ("simulated " if "simulated" in str(row["benchmark"]) else "") + f"{released.upper()} verdict"
         share = f"{number(row['wrong'], 1)} %"
+        verb = "was" if row["n"] == 1 else "were"
         found.sentences.append(
-            f"Of {count(row['n'], f'audited {kind}')}, {share} were wrong{interval}: {number(row.get(first), 0)} {second}, "
+            f"Of {count(row['n'], f'audited {kind}')}, {share} {verb} wrong{interval}: {number(row.get(first), 0)} {second}, "
             f"{number(row.get('broken'), 0)} belonged to broken tasks."
         )
         found.numbers.append((f"{kind}s wrong", share))
+    waiting = sum(manifest["counts"]["others"].get("review", {}).get("dropped", {}).get("awaits_review", 0) for manifest in combined)
+    if whole and waiting:
+        found.sentences.append(f"This is provisional: {count(waiting, 'verdict')} chosen for review await people's labels.")
     found.totals["audited"] = sum(row["n"] for row in whole)
 
 

@@ -3,13 +3,15 @@
 import argparse
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from evoaudit import plan as plans
-from evoaudit.config import JUDGE_PROVIDERS, MODEL_PROVIDERS, Config
+from evoaudit.config import Config
 from evoaudit.errors import InputError
 from evoaudit.resources import ROOT
 from evoaudit.stages import configured
@@ -75,14 +77,21 @@ def _config(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def _providers(config: Config) -> Iterator[tuple[str, str]]:
-    for kind, entries, known in (("model", config.models, MODEL_PROVIDERS), ("judge", config.judges, JUDGE_PROVIDERS)):
+    for kind, entries in (("model", config.models), ("judge", config.judges)):
         for entry in entries:
-            if entry.provider not in known:
-                yield (
-                    FAIL,
-                    f"{kind} '{entry.name}': provider '{entry.provider}' is not in this version; available: {', '.join(sorted(known))}",
-                )
-            elif entry.api_key_env and not os.environ.get(entry.api_key_env):
+            if entry.api_key_env and not os.environ.get(entry.api_key_env):
                 yield FAIL, f"{kind} '{entry.name}': the environment variable {entry.api_key_env} is not set; export it with the key"
+            elif entry.base_url and not _answers(entry.base_url):
+                yield WARN, f"{kind} '{entry.name}': nothing answers at {entry.base_url}; start the server, or mend base_url"
             else:
                 yield OK, f"{kind} '{entry.name}'"
+
+
+def _answers(base_url: str) -> bool:
+    """Tell whether something listens at an address; nothing is asked of it."""
+    parts = urlsplit(base_url)
+    try:
+        with socket.create_connection((parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)), timeout=3):
+            return True
+    except (OSError, ValueError):
+        return False

@@ -1,6 +1,7 @@
 """``evoaudit estimate``: what a config would ask of its models, before anything is spent."""
 
 import argparse
+import json
 from pathlib import Path
 
 from evoaudit import plan as plans
@@ -35,13 +36,14 @@ def run(args: argparse.Namespace) -> int:
     quotas = config.probes.model_dump(mode="json")
     print(f"{'model / condition / side':<48} {'requests':>9} {'input tokens':>13} {'output':>9} {'USD':>9}")
     total, unknown = 0.0, []
+    mined = all((args.results / "mine" / job.key / "quotas.json").is_file() for job in plan.of("mine"))
     for job in plan.of("infer"):
         if job.settings["provider"] == "builtin":
             continue
         if (args.results / "infer" / job.key / "manifest.json").is_file():
             print(f"{job.label:<48} {'finished':>9}")
             continue
-        instances = {name: n for task in ("t1", "t2", "t3") for name, n in quotas[task]["quota"].items()}
+        instances = _instances(args.results, job) or {name: n for task in ("t1", "t2", "t3") for name, n in quotas[task]["quota"].items()}
         requests = sum(instances.values())
         side = job.settings["max_image_side"]
         picture = 0 if job.settings["condition"] == "metadata" else side * side * ASPECT / PIXELS_A_TOKEN
@@ -52,8 +54,25 @@ def run(args: argparse.Namespace) -> int:
         total += cost or 0.0
         unknown += [] if price else [job.settings["model"]]
         print(f"{job.label:<48} {requests:>9,} {given:>13,.0f} {written:>9,.0f} {'unknown' if cost is None else f'{cost:.2f}':>9}")
-    print(f"about {total:.2f} USD" + (f", without {len(set(unknown))} models that {args.prices} has no price for" if unknown else ""))
+    if not mined:
+        print("nothing is mined yet, so these are the quotas: at most so much")
+    missing = f"{', '.join(sorted(set(unknown)))}: no price in {args.prices}"
+    print(
+        f"about {total:.2f} USD" + (f", and what has no price ({missing})" if unknown else "")
+        if total or not unknown
+        else f"cost unknown ({missing})"
+    )
     cap = config.inference.budget_usd
     if cap is not None:
         print(f"inference.budget_usd stops each model at {cap:.2f} USD")
     return 0
+
+
+def _instances(results: Path, job: plans.Job) -> dict[str, int] | None:
+    """Return slice → instances of the probes already mined for a job, or None."""
+    (mined,) = job.upstream["mine"]
+    path = results / "mine" / mined.key / "quotas.json"
+    if not path.is_file():
+        return None
+    tasks = json.loads(path.read_text(encoding="utf-8"))["tasks"]
+    return {name.removeprefix("K="): cut["taken"] for task in tasks.values() for name, cut in task["slices"].items()}

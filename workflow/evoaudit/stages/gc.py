@@ -24,6 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", help="folder that relative source paths start from")
     parser.add_argument("--results", type=Path, default=Path("results"), help="folder of the results (default: results)")
     parser.add_argument("--delete", action="store_true", help="remove what is listed; without it nothing is touched")
+    parser.add_argument(
+        "--answers", action="store_true", help="with --delete, remove the answers of models too; they would have to be bought again"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,8 +40,11 @@ def run(args: argparse.Namespace) -> int:
             if (stage, folder.name) in used:
                 continue
             size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            if _bought(folder) and not args.answers:
+                print(f"kept    {_size(size):>9}  {folder}  answers of a model; --answers removes them too")
+                continue
             total += size
-            print(f"{'removed' if args.delete else 'unused'}  {_size(size):>9}  {folder}" + (_journal(folder)))
+            print(f"{'removed' if args.delete else 'unused'}  {_size(size):>9}  {folder}")
             if args.delete:
                 shutil.rmtree(folder)
                 for kind, end in (("logs", "log"), ("benchmarks", "jsonl")):
@@ -60,9 +66,14 @@ def _used(args: argparse.Namespace) -> set[tuple[str, str]]:
     return {(row["stage"], row["key"]) for row in rows}
 
 
-def _journal(folder: Path) -> str:
-    """Warn where deleting would throw away paid answers."""
-    return "  holds answers of a model" if (folder / "predictions.parquet").is_file() or (folder / "journal.jsonl").is_file() else ""
+def _bought(folder: Path) -> bool:
+    """Tell whether a folder holds answers that were, or may have been, paid for."""
+    if not (folder / "predictions.parquet").is_file() and not (folder / "judgments.parquet").is_file():
+        return (folder / "journal.jsonl").is_file()
+    try:
+        return json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["config"]["provider"] != "builtin"
+    except (OSError, ValueError, KeyError, TypeError):
+        return True
 
 
 def _size(n: int) -> str:

@@ -19,7 +19,7 @@ SECTIONS = {"tables": "tables", "figures": "figures", "report": "", "select": "r
 #: Sections in which people keep files of their own: only the files laid out there are ever replaced.
 SHARED = frozenset({"review"})
 #: Files that are for later stages only.
-INTERNAL = frozenset({"summary.json"})
+INTERNAL = frozenset({"summary.json", "figures.json"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

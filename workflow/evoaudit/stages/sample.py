@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import difflib
 import io
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def run(args: argparse.Namespace) -> int | None:
                             "give the sources different names, or remove one of the two",
                         )
                     seen[row["trajectory_id"]] = manifest
+            _known(settings["quotas"], {one.row["benchmark"] for one in pool} - {None})
             drawn = sample.draw(pool, seed=args.seed or 0, **settings)
         rows = sorted((one.sample_row() for one in drawn.candidates), key=lambda row: row["trajectory_id"])
         for row in rows:
@@ -65,6 +67,15 @@ def run(args: argparse.Namespace) -> int | None:
         quotas = {"seed": args.seed, "quotas": drawn.quotas, "calibration": drawn.calibration}
         (folder / "quotas.json").write_text(canonical(quotas) + "\n", encoding="utf-8")
     return None
+
+
+def _known(quotas: dict, benchmarks: set[str]) -> None:
+    """Refuse a quota for a benchmark that no trajectory belongs to: a misspelt name would draw nothing and say nothing."""
+    for name in sorted(quotas.keys() - benchmarks):
+        near = difflib.get_close_matches(name, sorted(benchmarks), n=1, cutoff=0.5)
+        mend = f"did you mean '{near[0]}'? " if near else ""
+        known = ", ".join(sorted(benchmarks)) or "none"
+        raise InputError(f"audit.quotas: {name}", "no trajectory belongs to this benchmark", f"{mend}there are {known}")
 
 
 def _settings(args: argparse.Namespace) -> dict:

@@ -38,26 +38,30 @@ def _config(args: argparse.Namespace) -> int:
 
 
 def _folder(root: Path, kind: str) -> int:
-    from evoaudit.sources import MODULES, reader
-    from evoaudit.sources.base import Skipped, Trajectory
+    """Read the folder as a run would, and print every record a run would leave out."""
+    import tempfile
+
+    from evoaudit.normalise import Source, normalise
+    from evoaudit.sources import MODULES
+    from evoaudit.store import Counts, read_rows, read_table
 
     if kind not in MODULES:
         raise InputError(f"--kind {kind}", "no such kind", f"one of {', '.join(sorted(MODULES))}")
-    good = steps = 0
-    findings: Counter[str] = Counter()
-    for record in reader(kind).read(root, {}):
-        if isinstance(record, Skipped):
-            findings[record.reason] += 1
-            print(f"{record.item}: {record.reason}" + (f" ({record.detail})" if record.detail else ""))
-        elif isinstance(record, Trajectory):
-            good, steps = good + 1, steps + len(record.steps)
-            for unit, item, reason, detail in record.skipped:
-                findings[reason] += 1
-                print(f"{item}: {unit} {reason}" + (f" ({detail})" if detail else ""))
-    print(f"{root}: {good} trajectories with {steps} steps can be read, {sum(findings.values())} records cannot")
-    if not good:
-        raise InputError(root, f"holds no {kind} trajectory", "check the folder and --kind")
-    return int(bool(findings))
+    counts = Counts("normalise")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        normalise(folder, counts, Source("validated", kind, root))
+        drops = [row for row in read_rows(folder, "drops") if row["unit"] != "transition"]
+        steps = read_table(folder, "steps", ["op", "op_raw"]).to_pylist()
+        images = Counter(read_table(folder, "images", ["status"])["status"].to_pylist())
+    for row in drops:
+        print(f"{row['item']}: {row['unit']} {row['reason']}" + (f" ({row['detail']})" if row["detail"] else ""))
+    unknown = Counter((row["op_raw"] or "").split("(")[0][:40] for row in steps if row["op"] == "other")
+    for verb, n in sorted(unknown.items()):
+        print(f"action '{verb}' is none the {kind} reader knows ({n} steps): its screens count, its action does not")
+    kept = f"{counts.kept['trajectory']} trajectories with {counts.kept['step']} steps and {images['ok']} different pictures"
+    print(f"{root}: {kept} can be read, {len(drops)} records cannot; {counts.kept['transition']} steps lie between two usable screens")
+    return int(bool(drops or unknown))
 
 
 def _labels(path: Path) -> int:
