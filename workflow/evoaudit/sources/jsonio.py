@@ -51,7 +51,7 @@ def parse(raw: bytes | str, item: str, unit: str = "trajectory") -> Any | Skippe
 
 def read_bytes(root: Path, relative: str, limit: int = FILE_LIMIT, unit: str = "trajectory") -> bytes | Skipped:
     """Read a regular file under ``root`` whole, up to ``limit`` bytes, or say why not."""
-    path = _regular(root, relative, unit)
+    path = regular(root, relative, unit)
     if isinstance(path, Skipped):
         return path
     try:
@@ -77,7 +77,7 @@ def read_lines(root: Path, relative: str, limit: int = LINE_LIMIT, unit: str = "
 
     A file that cannot be read at all yields one `Skipped` as line 0.
     """
-    path = _regular(root, relative, unit)
+    path = regular(root, relative, unit)
     if isinstance(path, Skipped):
         yield 0, path
         return
@@ -244,7 +244,8 @@ def as_dict(value: Any) -> dict:
     return value if isinstance(value, dict) else {}
 
 
-def _regular(root: Path, relative: str, unit: str) -> Path | Skipped:
+def regular(root: Path, relative: str, unit: str = "trajectory") -> Path | Skipped:
+    """Return the path of a regular file confined to ``root``, or say why it is none."""
     path = confined(root, relative)
     if path is None:
         return Skipped(str(relative), "outside_root", "the name is unsafe or leads out of the source's folder", unit)
