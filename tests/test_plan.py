@@ -30,9 +30,10 @@ def test_a_file_where_a_folder_is_needed_is_one_line(tmp_path):
         build(sources=[{"name": "a", "kind": "plain", "path": str(tmp_path / "f")}])
 
 
-def test_a_prompt_name_never_leads_out_of_the_prompts():
+@pytest.mark.parametrize("name", ["../../config", ""])
+def test_a_prompt_name_never_leads_out_of_the_prompts(name):
     with pytest.raises(InputError, match="not the name of a prompt folder"):
-        build(sources=SIM, models=[{"name": "random", "provider": "builtin"}], inference={"prompts": "../../config"})
+        build(sources=SIM, models=[{"name": "random", "provider": "builtin"}], inference={"prompts": name})
 
 
 def test_a_run_without_sources_still_has_its_tables():

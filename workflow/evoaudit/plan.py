@@ -340,8 +340,8 @@ def _some(job: Job | None) -> tuple[Job, ...]:
 
 def _prompt_folder(name: str) -> Path:
     """Return the prompt folder a config names; a name never leads out of the prompts folder."""
-    if "/" in name or "\\" in name or name.startswith("."):
-        raise InputError(f"inference.prompts: {name}", "is not the name of a prompt folder", "name a folder under resources/prompts/")
+    if not name or "/" in name or "\\" in name or name.startswith("."):
+        raise InputError(f"inference.prompts: '{name}'", "is not the name of a prompt folder", "name a folder under resources/prompts/")
     own, imported = PROMPTS / name, PROMPTS / "imported" / name
     return own if own.is_dir() else imported
 
