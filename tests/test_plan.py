@@ -5,6 +5,7 @@ import importlib
 import pytest
 
 from evoaudit import config as configs
+from evoaudit import fingerprint as fingerprints
 from evoaudit import plan as plans
 from evoaudit.__main__ import COMMANDS
 from evoaudit.errors import InputError
@@ -28,6 +29,15 @@ def test_a_file_where_a_folder_is_needed_is_one_line(tmp_path):
     (tmp_path / "f").write_text("")
     with pytest.raises(InputError, match="is a file; a folder is needed"):
         build(sources=[{"name": "a", "kind": "plain", "path": str(tmp_path / "f")}])
+
+
+def test_a_source_that_may_not_be_read_is_one_line(tmp_path, monkeypatch):
+    def scandir(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(fingerprints.os, "scandir", scandir)
+    with pytest.raises(InputError, match=r"source 'a': .*Permission denied; mend"):
+        build(sources=[{"name": "a", "kind": "plain", "path": str(tmp_path)}])
 
 
 @pytest.mark.parametrize("name", ["../../config", ""])

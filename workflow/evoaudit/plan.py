@@ -105,18 +105,21 @@ class _Maker:
 
     def digest(self, path: Path, field: str, folder: bool = False) -> str:
         """Return the digest of a user's file or folder."""
-        if self.must_exist:
-            if not path.exists():
-                raise InputError(
-                    f"{field}: {path}",
-                    "no such folder" if folder else "no such file",
-                    "give the right path, relative to the working directory" + (" or to `root`" if folder else ""),
-                )
-            if folder and not path.is_dir():
-                raise InputError(f"{field}: {path}", "is a file; a folder is needed", "give the folder that holds it")
-            if not folder and not path.is_file():
-                raise InputError(f"{field}: {path}", "is not a file")
-        return fingerprint(path, self.results / ".fingerprints") or "absent"
+        try:
+            if self.must_exist:
+                if not path.exists():
+                    raise InputError(
+                        f"{field}: {path}",
+                        "no such folder" if folder else "no such file",
+                        "give the right path, relative to the working directory" + (" or to `root`" if folder else ""),
+                    )
+                if folder and not path.is_dir():
+                    raise InputError(f"{field}: {path}", "is a file; a folder is needed", "give the folder that holds it")
+                if not folder and not path.is_file():
+                    raise InputError(f"{field}: {path}", "is not a file")
+            return fingerprint(path, self.results / ".fingerprints") or "absent"
+        except OSError as error:
+            raise InputError(f"{field}: {error.filename or path}", error.strerror or str(error), "mend its permissions") from None
 
     def run(self) -> list[Job]:
         config = self.config

@@ -134,11 +134,12 @@ def is_file(root: Path, relative: object) -> bool:
         return False
 
 
-def walk(root: Path) -> Iterator[tuple[str, list[str]]]:
+def walk(root: Path, closed: list[Skipped] | None = None) -> Iterator[tuple[str, list[str]]]:
     """Yield (folder relative to ``root``, sorted names of its files), parents first, in an order that names alone decide.
 
     The root itself is ``""``. Caches and archive litter (``.cache``, ``.git``, ``__MACOSX``, ``._*``) are left out. Links to
     folders are not followed, so there are no cycles; links to files are listed, and reading them checks where they end.
+    Folders that cannot be listed are added to ``closed``.
     """
     pending = [""]
     while pending:
@@ -146,7 +147,9 @@ def walk(root: Path) -> Iterator[tuple[str, list[str]]]:
         try:
             with os.scandir(Path(root, folder)) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
-        except OSError:
+        except OSError as error:
+            if closed is not None:
+                closed.append(Skipped(folder or ".", "unreadable", error.strerror, "folder"))
             continue
         files, folders = [], []
         for entry in entries:
@@ -162,6 +165,14 @@ def walk(root: Path) -> Iterator[tuple[str, list[str]]]:
                 folders.append(join(folder, entry.name))
         yield folder, files
         pending.extend(reversed(folders))
+
+
+def closed(root: Path) -> list[Skipped]:
+    """Return the folders under ``root`` that cannot be listed, whatever they hold."""
+    found: list[Skipped] = []
+    for _ in walk(root, found):
+        pass
+    return found
 
 
 def files(root: Path, *suffixes: str) -> Iterator[str]:

@@ -1,10 +1,9 @@
 """``evoaudit validate``: check a config, a folder of logs or a label file before a run does."""
 
 import argparse
-from collections import Counter
 from pathlib import Path
 
-from evoaudit.errors import InputError
+from evoaudit.errors import InputError, one_line
 from evoaudit.stages import configured
 
 
@@ -38,26 +37,35 @@ def _config(args: argparse.Namespace) -> int:
 
 
 def _folder(root: Path, kind: str) -> int:
-    from evoaudit.sources import MODULES, reader
-    from evoaudit.sources.base import Skipped, Trajectory
+    from evoaudit.normalise import Source, records
+    from evoaudit.sources import MODULES, jsonio
+    from evoaudit.sources.base import Annotation
 
     if kind not in MODULES:
         raise InputError(f"--kind {kind}", "no such kind", f"one of {', '.join(sorted(MODULES))}")
-    good = steps = 0
-    findings: Counter[str] = Counter()
-    for record in reader(kind).read(root, {}):
-        if isinstance(record, Skipped):
-            findings[record.reason] += 1
-            print(f"{record.item}: {record.reason}" + (f" ({record.detail})" if record.detail else ""))
-        elif isinstance(record, Trajectory):
-            good, steps = good + 1, steps + len(record.steps)
-            for unit, item, reason, detail in record.skipped:
-                findings[reason] += 1
-                print(f"{item}: {unit} {reason}" + (f" ({detail})" if detail else ""))
-    print(f"{root}: {good} trajectories with {steps} steps can be read, {sum(findings.values())} records cannot")
-    if not good:
+    good = steps = answers = findings = 0
+    pictures: set[str] = set()
+
+    def drop(unit: str, item: str, reason: str, detail: str | None = None) -> None:
+        nonlocal findings
+        findings += 1
+        print(one_line(f"{item}: {unit} {reason}" + (f" ({detail})" if detail else "")))
+
+    for record in records(Source("source", kind, root), drop):
+        if isinstance(record, Annotation):
+            answers += 1
+            continue
+        good, steps = good + 1, steps + len(record[1].steps)
+        for step in record[1].steps:
+            for picture in (step.before, step.after):
+                if picture and picture.load is None and picture.file not in pictures:
+                    pictures.add(picture.file)
+                    if not jsonio.is_file(root, picture.file):
+                        drop("picture", picture.file, "missing", f"no such file in {root}")
+    print(f"{root}: {good} trajectories with {steps} steps can be read, {findings} records cannot")
+    if not good and not answers:
         raise InputError(root, f"holds no {kind} trajectory", "check the folder and --kind")
-    return int(bool(findings))
+    return int(findings > 0)
 
 
 def _labels(path: Path) -> int:
