@@ -282,6 +282,7 @@ def test_all_rows_of_a_frame_are_the_sample(tmp_path):
         ("trajectory_id,benchmark,agent,task_id\nt,b,a\n", ":2", "cells"),
         ("trajectory_id,benchmark,agent,task_id,raw_reward\nt,b,a,1,nan\n", ":2", "raw_reward"),
         ("trajectory_id,benchmark,agent,task_id\n,b,a,1\n", ":2", "missing"),
+        ("trajectory_id,trajectory_id,benchmark,agent,task_id\nt,u,b,a,1\n", ":1", "twice"),
         ('trajectory_id,benchmark,agent,task_id\n"t,b,a,1\n', ":2", "CSV"),
     ],
 )

@@ -132,6 +132,18 @@ def test_validate_says_file_line_and_reason(here, capsys):
     assert "1 trajectories with 1 steps and 0 different pictures can be read" in out
 
 
+def test_validate_drops_what_a_run_would_drop(here, capsys):
+    (here / "logs").mkdir()
+    step = {"action": "click", "before_image": "a.png"}
+    made = [("t", [step]), ("t", [step]), ("../u", [step]), ("v", [])]
+    (here / "logs" / "trajectories.jsonl").write_text("".join(json.dumps({"trajectory_id": t, "steps": s}) + "\n" for t, s in made))
+    assert main(["validate", "logs"]) == 1
+    out = capsys.readouterr().out
+    for reason in ("duplicate_id", "unsafe_id", "no_steps", "a.png: picture missing"):
+        assert reason in out
+    assert "1 trajectories with 1 steps and 0 different pictures can be read, 4 records cannot" in out
+
+
 def test_validate_of_a_config_counts_its_jobs(here, capsys):
     assert main(["validate", "mine.yaml"]) == 0
     assert "valid" in capsys.readouterr().out

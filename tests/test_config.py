@@ -63,12 +63,33 @@ def test_the_overlay_that_holds_the_fault_is_named(tmp_path):
         ("run: [\n", r"c.yaml:\d+: is not YAML"),
         ("- a\n", "not a mapping"),
         ("a: !!python/object/apply:os.system [ls]\n", "is not YAML"),
+        ("run:\n  name: 2020-13-45\n", "c.yaml:2: .*'2020-13-45' cannot be read as timestamp"),
+        ("run: {seed: !!int x}\n", "c.yaml:1: .*'x' cannot be read as int"),
+        ("run: {seed: !!bool x}\n", "cannot be read as bool"),
+        (f"run: {{seed: {'9' * 5000}}}\n", "cannot be read as int"),
+        (f"run: {{seed: 0x{'f' * 5000}}}\n", "cannot be read as int"),
+        (f"run: {'[' * 5000}\n", "nested too deeply"),
+        ('models: "a\\0"\n', "not the name of a file"),
     ],
 )
 def test_a_broken_file_is_one_line(tmp_path, text, words):
     (tmp_path / "c.yaml").write_text(text)
     with pytest.raises(InputError, match=words):
         configs.load(tmp_path / "c.yaml")
+
+
+def test_aliases_that_unfold_into_a_huge_tree_are_shown_in_few_words(tmp_path):
+    parts = ["&a0 [x, x, x, x, x, x, x, x, x]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))]
+    for field in ("run: {name", "inference: {goal"):
+        (tmp_path / "c.yaml").write_text(f"{field}: [{', '.join(parts)}]}}\n")
+        with pytest.raises(InputError) as caught:
+            configs.load(tmp_path / "c.yaml")
+        assert len(str(caught.value)) < 400
+
+
+def test_an_entry_may_be_merged_into_another(tmp_path):
+    (tmp_path / "c.yaml").write_text("sources:\n- &a {name: a, kind: plain, path: x}\n- {<<: *a, name: b}\n")
+    assert [(source.name, source.path) for source in configs.load(tmp_path / "c.yaml").sources] == [("a", "x"), ("b", "x")]
 
 
 def test_a_missing_file_is_one_line(tmp_path):

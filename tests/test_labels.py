@@ -86,13 +86,14 @@ FAULTS = [
     ({"seconds": True}, "seconds", "from 0"),
     ({"evidence_steps": [1.5]}, "evidence_steps", "step numbers"),
     ({"evidence_steps": "three"}, "evidence_steps", "step numbers"),
+    ({"evidence_steps": "[" * 5000}, "evidence_steps", "step numbers"),
     ({"evidence_steps": [-1]}, "evidence_steps", "step numbers"),
     ({"catgory": "other"}, "catgory", "did you mean 'category'"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("change", "field", "hint"), FAULTS, ids=[f"{next(iter(case[0]))}={next(iter(case[0].values()))}" for case in FAULTS]
+    ("change", "field", "hint"), FAULTS, ids=[f"{next(iter(case[0]))}={str(next(iter(case[0].values())))[:20]}" for case in FAULTS]
 )
 def test_a_faulty_row_is_refused_with_file_line_field_and_mend(change, field, hint, tmp_path):
     path = write(tmp_path / "a.jsonl", [GOOD, {**GOOD, "trajectory_id": "t-2"} | change])
@@ -346,6 +347,8 @@ def test_a_table_with_one_column_a_rater_becomes_frame_and_labels(tmp_path):
         ("id,gpt\n1,GF\n1,GF\n", "gpt=llm:gpt"),
         ("id,gpt\n1\n", "gpt=llm:gpt"),
         ('id,gpt\n"1,GF\n', "gpt=llm:gpt"),
+        ('"id,gpt\n', "gpt=llm:gpt"),
+        ("id,gpt,gpt\n1,GF,EFN\n", "gpt=llm:gpt"),
         ("", "gpt=llm:gpt"),
     ],
 )

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import random
 import shutil
 import struct
@@ -15,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from evoaudit import schema
+from evoaudit import schema, store
 from evoaudit.__main__ import main
 from evoaudit.align import align
+from evoaudit.sources import jsonio
 from evoaudit.sources.base import Picture, Step, Trajectory
 
 TABLES = ("trajectories", "steps", "changes", "images", "oracle_results", "annotations", "truth", "drops")
@@ -338,6 +340,36 @@ def test_a_source_of_which_nothing_is_left_is_refused_in_one_line(tmp_path, caps
     assert words in error
     assert len(error.strip().splitlines()) == 1
     assert not list((tmp_path / "out").glob("*")) if (tmp_path / "out").exists() else True
+
+
+def test_a_folder_that_cannot_be_listed_is_counted(tmp_path, monkeypatch):
+    def scandir(path, real=os.scandir):
+        if isinstance(path, Path) and path.name == "img":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    root = plain(tmp_path / "in", episode("t", "img/0.png"))
+    monkeypatch.setattr(jsonio.os, "scandir", scandir)
+    assert run(root, tmp_path / "out") == 0
+    assert reasons(tmp_path / "out")["folder"] == ["unreadable"]
+    reconciles(tmp_path / "out")
+
+
+def test_a_full_disk_is_one_line_that_names_the_folder(tmp_path, monkeypatch, capsys):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    root = plain(tmp_path / "in", episode("t", "img/0.png"))
+    monkeypatch.setattr(store, "write_table", full)
+    assert run(root, tmp_path / "out") == 2
+    assert capsys.readouterr().err == f"evoaudit normalise: {tmp_path / 'out'}: No space left on device\n"
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_options_that_are_no_object_are_refused(tmp_path, capsys):
+    root = plain(tmp_path / "in", episode("t", "img/0.png"))
+    assert run(root, tmp_path / "out", options=[1]) == 2
+    assert "'options' is not a JSON object" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["osworld", "agentrewardbench"])

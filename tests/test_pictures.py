@@ -130,6 +130,17 @@ def test_a_large_picture_within_the_limits_is_decoded_without_a_warning():
     assert pictures.inspect(encoded(tall)).status == "ok"
 
 
+@pytest.mark.parametrize("size", [(29_999, 1), (1, 29_999), (29_999, 2), (3, 20_001)])
+def test_a_thin_picture_is_described(size):
+    assert pictures.inspect(encoded(Image.new("RGB", size, "white"))).blank == 1
+
+
+@pytest.mark.parametrize("size", [(2**32 - 1, 1), (1, 2**31)])
+def test_a_size_that_no_table_holds_is_left_out(size):
+    found = pictures.inspect(header_only(*size))
+    assert (found.status in {"too_large", "truncated"}, found.width, found.height) == (True, None, None)
+
+
 def test_missing_files_and_folders_are_missing(tmp_path: Path):
     assert pictures.inspect(tmp_path / "no.png").status == "missing"
     assert pictures.inspect(tmp_path).status == "missing"

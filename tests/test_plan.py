@@ -5,6 +5,7 @@ import importlib
 import pytest
 
 from evoaudit import config as configs
+from evoaudit import fingerprint as fingerprints
 from evoaudit import plan as plans
 from evoaudit.__main__ import COMMANDS
 from evoaudit.errors import InputError
@@ -30,9 +31,19 @@ def test_a_file_where_a_folder_is_needed_is_one_line(tmp_path):
         build(sources=[{"name": "a", "kind": "plain", "path": str(tmp_path / "f")}])
 
 
-def test_a_prompt_name_never_leads_out_of_the_prompts():
+def test_a_source_that_may_not_be_read_is_one_line(tmp_path, monkeypatch):
+    def scandir(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(fingerprints.os, "scandir", scandir)
+    with pytest.raises(InputError, match=r"source 'a': .*Permission denied; mend"):
+        build(sources=[{"name": "a", "kind": "plain", "path": str(tmp_path)}])
+
+
+@pytest.mark.parametrize("name", ["../../config", ""])
+def test_a_prompt_name_never_leads_out_of_the_prompts(name):
     with pytest.raises(InputError, match="not the name of a prompt folder"):
-        build(sources=SIM, models=[{"name": "random", "provider": "builtin"}], inference={"prompts": "../../config"})
+        build(sources=SIM, models=[{"name": "random", "provider": "builtin"}], inference={"prompts": name})
 
 
 def test_a_run_without_sources_still_has_its_tables():

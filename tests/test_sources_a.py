@@ -217,6 +217,11 @@ def test_what_is_no_call_is_not_read_and_never_run(text):
     parse_calls(text)
 
 
+@pytest.mark.parametrize("verb", ["press", "scroll", "hotkey", "click"])
+def test_an_integer_too_long_to_print_is_no_argument(verb):
+    assert pyautogui(f"pyautogui.{verb}(0x{'f' * 15_000})").value is None
+
+
 def test_action_texts_are_never_run(tmp_path):
     marker = tmp_path / "ran"
     for text in (
@@ -654,6 +659,13 @@ def test_an_annotation_file_without_its_columns_says_which(tmp_path):
     (found,) = records("agentrewardbench", tmp_path)
     assert found.reason == "missing_field"
     assert "trajectory_looping" in found.detail
+
+
+def test_annotations_that_lead_out_of_the_source_are_counted(tmp_path):
+    (tmp_path / "out.csv").write_text("a\n")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "annotations.csv").symlink_to(tmp_path / "out.csv")
+    assert [(found.unit, found.reason) for found in records("agentrewardbench", tmp_path / "in")] == [("row", "outside_root")]
 
 
 def test_the_real_annotations_are_read(real_logs):

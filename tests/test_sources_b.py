@@ -1,6 +1,7 @@
 """Readers of Multimodal-Mind2Web, WebLINX, WebVoyager, Online-Mind2Web, OpenCUA and AitZ."""
 
 import json
+import os
 import random
 import struct
 import zlib
@@ -469,6 +470,12 @@ def test_webvoyager_reads_goal_labels_and_answer(tmp_path: Path) -> None:
     assert task.steps[3].target is None, "the marks of the screen it acted on were left out of the chat"
 
 
+def test_webvoyager_an_element_without_text_is_no_target(tmp_path: Path) -> None:
+    write(tmp_path / "t" / "interact_messages.json", [shown("Observation: [1]: ;\t[2]: b"), reply("Click [1]")])
+    (found,) = read("webvoyager", tmp_path)
+    assert found.steps[0].target is None
+
+
 def test_webvoyager_takes_unmarked_screens_only_if_all_are_there(tmp_path: Path) -> None:
     webvoyager(tmp_path)
     write(tmp_path / "run/taskShop--7/screenshot1_no_box.png", png())
@@ -730,6 +737,11 @@ def test_mind2web_one_element_lists_and_a_split_option(tmp_path: Path) -> None:
 def test_mind2web_other_tables_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "train.parquet")
     assert [one.reason for one in read("mind2web", tmp_path)] == ["wrong_columns"]
+
+
+def test_mind2web_special_files_are_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "train.parquet")
+    assert [one.reason for one in read("mind2web", tmp_path)] == ["unreadable"]
 
 
 # -- real logs ------------------------------------------------------------------------------------------------------------

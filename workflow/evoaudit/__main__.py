@@ -62,7 +62,8 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"evoaudit {args.command}: {one_line(str(error.filename or ''))}: {error.strerror or one_line(str(error))}", file=sys.stderr)
+        where = error.filename or getattr(args, "out", None) or "a file"  # Arrow does not name the file it could not write
+        print(f"evoaudit {args.command}: {one_line(str(where))}: {error.strerror or one_line(str(error))}", file=sys.stderr)
         return 2
 
 

@@ -6,7 +6,8 @@ field is refused with its file, its name and the nearest right name.
 
 import difflib
 import re
-from collections.abc import Iterable
+import reprlib
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -101,7 +102,7 @@ class T1(Section):
     @classmethod
     def _digits(cls, quota: Any) -> Any:
         """JSON cannot write a number as a key."""
-        return {int(k) if isinstance(k, str) and k.isdigit() else k: v for k, v in quota.items()} if isinstance(quota, dict) else quota
+        return {int(k) if isinstance(k, str) and k.isdecimal() else k: v for k, v in quota.items()} if isinstance(quota, dict) else quota
 
 
 class T2(Section):
@@ -325,12 +326,24 @@ def merge(base: dict, over: dict) -> dict:
 
 
 class _Strict(yaml.SafeLoader):
-    """YAML that refuses a key written twice, since the first would be lost in silence."""
+    """YAML that refuses a key written twice, since the first would be lost in silence, and a value that is none of its type."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            found = super().construct_object(node, deep)
+            if not isinstance(found, int) or found.bit_length() <= 256:
+                return found
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            pass
+        kind = node.tag.rpartition(":")[2]
+        raise yaml.constructor.ConstructorError(None, None, f"{_short(node.value)} cannot be read as {kind}", node.start_mark)
 
 
 def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict:
     seen: set = set()
     for key_node, _ in node.value:
+        if key_node.tag == "tag:yaml.org,2002:merge":
+            continue
         key = loader.construct_object(key_node)
         if isinstance(key, (str, int, float, bool)) and key in seen:
             raise yaml.constructor.ConstructorError(None, None, f"the key '{key}' is written twice", key_node.start_mark)
@@ -357,6 +370,10 @@ def read_yaml(path: Path, whole: bool = True) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         raise InputError(f"{path}{line}", f"is not YAML: {getattr(error, 'problem', None) or error}", "mend that line") from None
+    except RecursionError:
+        raise InputError(path, "is nested too deeply", "start from config/config.yaml") from None
+    except ValueError:  # a name with a NUL in it
+        raise InputError(path, "is not the name of a file", "give the right path, relative to the working directory") from None
     if value is None:
         return {} if whole else None
     if whole and not isinstance(value, dict):
@@ -385,17 +402,19 @@ def _explain(error: ValidationError, tree: dict, files: list[Path], where: str) 
     if kind == "value_error":
         return InputError(f"{file}: {field}", message.removeprefix("Value error, "))
     if kind == "literal_error":
-        near = difflib.get_close_matches(str(first["input"]), re.findall(r"'([^']+)'", str(first["ctx"]["expected"])), n=1, cutoff=0.5)
+        given = _short(first["input"]).strip("'")
+        near = difflib.get_close_matches(given, re.findall(r"'([^']+)'", str(first["ctx"]["expected"])), n=1, cutoff=0.5)
         return InputError(
             f"{file}: {field}",
-            f"'{first['input']}' is not allowed",
+            f"'{given}' is not allowed",
             (f"did you mean '{near[0]}'? " if near else "") + f"allowed: {first['ctx']['expected']}",
         )
     return InputError(f"{file}: {field}", f"{message[:1].lower()}{message[1:]} (found {_short(first['input'])})", _described(location))
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    """Show a value in few words; of a container only the first parts, since aliases can make a small file a huge tree."""
+    text = repr(value[:60]) if isinstance(value, str) else reprlib.repr(value) if isinstance(value, Collection) else repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
 

@@ -279,7 +279,7 @@ def _steps(value: object, fault: Fault) -> list[int] | None:
                 if value.strip().startswith("[")
                 else [int(part) for part in value.replace(",", " ").replace(";", " ").split()]
             )
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
     if not isinstance(value, list) or not all(type(step) is int and 0 <= step < 2**31 for step in value):
         fault("evidence_steps", "not a list of step numbers", "write [3, 4] in JSON or 3;4 in CSV, counted from 0")
@@ -356,7 +356,12 @@ def spread(path: Path, raters: list[Rater], identity: str = "id", book: Codebook
     book = book or codebook.load()
     content = _content(Path(path))
     reader = csv.DictReader(io.StringIO(content, newline=""), strict=True)
-    header = reader.fieldnames or []
+    try:
+        header = reader.fieldnames or []
+    except csv.Error as error:
+        raise InputError(f"{path}:1", f"not CSV ({error})", "quote cells that hold commas, quotes or line breaks") from None
+    if len(set(header)) != len(header):
+        raise InputError(f"{path}:1", "the header names a column twice", "name every column once")
     wanted = [identity, *(rater.verdict for rater in raters), *(rater.category for rater in raters if rater.category)]
     for name in wanted:
         if name not in header:

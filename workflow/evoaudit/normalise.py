@@ -8,9 +8,10 @@ import hashlib
 import math
 import unicodedata
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,6 +37,9 @@ PATH_ID_LIMIT = 500
 
 #: Fields of a trajectory that a source's options may set for all of its trajectories.
 OVERRIDES = ("license", "domain", "benchmark", "experiment", "agent", "website")
+
+#: Notes a record left out: unit, item, reason, detail.
+Drop = Callable[[str, str, str, str | None], None]
 
 #: Decoded pictures a trajectory keeps at a time; consecutive steps share theirs.
 _OPEN_PICTURES = 3
@@ -80,7 +84,7 @@ def normalise(folder: Path, counts: Counts, source: Source, threads: int = 1) ->
     work = folder / "unsorted"
     work.mkdir()
     tables = _Tables(source, counts, work, tasks, truth)
-    for item in _in_order(_records(source, tables), source, threads):
+    for item in _in_order(records(source, tables.drop), source, threads):
         if isinstance(item, _Examined):
             tables.add(item)
         else:
@@ -100,27 +104,26 @@ def _check_root(source: Source) -> None:
         raise InputError(source.root, "is not a folder", f"give the folder that holds the {source.kind} logs of source '{source.name}'")
 
 
-def _records(source: Source, tables: "_Tables") -> Iterator[tuple[str, Trajectory] | Annotation]:
+def records(source: Source, drop: Drop) -> Iterator[tuple[str, Trajectory] | Annotation]:
     """Yield what is kept of the reader's records, with ids; what is not is dropped here, before any picture is opened."""
     known: set[str] = set()
-    for record in source.module.read(source.root, source.options):
-        tables.seen = True
+    for record in chain(source.module.read(source.root, source.options), jsonio.closed(source.root)):
         if isinstance(record, Skipped):
-            tables.drop(record.unit, record.item, record.reason, record.detail)
+            drop(record.unit, record.item, record.reason, record.detail)
             continue
         if isinstance(record, Annotation):
             yield record
             continue
         for unit, item, reason, detail in record.skipped:
-            tables.drop(unit, item, reason, detail)
+            drop(unit, item, reason, detail)
         item = f"{record.source_file}: {record.native_id}"
         if fault := id_fault(record.native_id, source.kind):
-            tables.drop("trajectory", item, "unsafe_id", fault)
+            drop("trajectory", item, "unsafe_id", fault)
         elif not record.steps:
             reasons = Counter(reason for _, _, reason, _ in record.skipped).most_common(1)
-            tables.drop("trajectory", item, "no_steps", f"its records were left out: {reasons[0][0]}" if reasons else "it holds no actions")
+            drop("trajectory", item, "no_steps", f"its records were left out: {reasons[0][0]}" if reasons else "it holds no actions")
         elif record.native_id in known:
-            tables.drop("trajectory", item, "duplicate_id", "a trajectory with this id came before")
+            drop("trajectory", item, "duplicate_id", "a trajectory with this id came before")
         else:
             known.add(record.native_id)
             yield trajectory_id(source, record.native_id), record
@@ -264,7 +267,6 @@ class _Tables:
 
     def __init__(self, source: Source, counts: Counts, work: Path, tasks: dict[str, dict], truth: dict[str, dict]) -> None:
         self.source, self.counts, self.work, self.tasks, self.truth = source, counts, work, tasks, truth
-        self.seen = False
         self.sorted, self.last = True, ""
         self.rows: dict[str, list[dict]] = {name: [] for name in ("trajectories", "oracle_results", "annotations", "truth")}
         self.images: dict[str, tuple[str, str | None, Inspected]] = {}
@@ -458,7 +460,7 @@ class _Tables:
     def _refuse(self) -> None:
         layout = getattr(self.source.module, "LAYOUT", None)
         mend = f"expected e.g. {layout}" if layout else f"give the folder of source '{self.source.name}'"
-        if not self.seen:
+        if not self.counts.rows:
             raise InputError(self.source.root, f"holds no {self.source.kind} trajectories", mend)
         reasons = Counter((row["unit"], row["reason"]) for row in self.counts.rows if row["unit"] in {"trajectory", "row"})
         reasons = reasons or Counter((row["unit"], row["reason"]) for row in self.counts.rows)

@@ -20,7 +20,7 @@ Status = Literal["ok", "missing", "lfs_pointer", "truncated", "too_large", "not_
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 #: A picture with this many pixels on a side, or more than this many in all, is not decoded.
 SIDE_LIMIT = 30_000
-PIXEL_LIMIT = 200_000_000
+PIXEL_LIMIT = 100_000_000
 #: Encoded bytes read at most.
 BYTES_LIMIT = 256 * 2**20
 
@@ -106,7 +106,7 @@ def inspect(data: bytes | Path | None, memory: dict[str, tuple[str, float]] | No
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             size, name = image.size, "jpeg" if image.format == "MPO" else (image.format or "").lower()
             if fault := _oversize(size):
-                return Inspected("too_large", None, digest, *size, name, detail=fault)
+                return Inspected("too_large", None, digest, *_stored(size), name, detail=fault)
             rgb = _flat(image)
         pixels = np.asarray(rgb)
     except Exception as error:  # decoders fed arbitrary bytes raise arbitrary errors
@@ -116,7 +116,7 @@ def inspect(data: bytes | Path | None, memory: dict[str, tuple[str, float]] | No
             "truncated" if known else "not_an_image",
             None,
             digest,
-            *(size or (None, None)),
+            *_stored(size),
             name,
             detail=f"{detail} ({type(error).__name__})",
         )
@@ -207,6 +207,11 @@ def _oversize(size: tuple[int, int]) -> str | None:
     return None
 
 
+def _stored(size: tuple[int, int] | None) -> tuple[int | None, int | None]:
+    """Return a claimed size if its numbers fit the table, else none."""
+    return size if size is not None and max(size) < 2**31 else (None, None)
+
+
 def _flat(image: Image.Image) -> Image.Image:
     """Decode to opaque RGB."""
     if image.mode.startswith("I;16"):
@@ -231,7 +236,7 @@ def _phash(image: Image.Image) -> str:
 
 def _blank(pixels: np.ndarray) -> float:
     """Return the share of the commonest colour, found on a grid of sample points and counted over all pixels."""
-    step = max(1, int((pixels.shape[0] * pixels.shape[1] / 4096) ** 0.5))
+    step = max(1, min(int((pixels.shape[0] * pixels.shape[1] / 4096) ** 0.5), *pixels.shape[:2]))
     sample = pixels[step // 2 :: step, step // 2 :: step].reshape(-1, 3).astype(np.uint32)
     colours, counts = np.unique((sample[:, 0] << 16) | (sample[:, 1] << 8) | sample[:, 2], return_counts=True)
     colour = int(colours[counts.argmax()])

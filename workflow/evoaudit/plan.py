@@ -106,18 +106,21 @@ class _Maker:
 
     def digest(self, path: Path, field: str, folder: bool = False) -> str:
         """Return the digest of a user's file or folder."""
-        if self.must_exist:
-            if not path.exists():
-                raise InputError(
-                    f"{field}: {path}",
-                    "no such folder" if folder else "no such file",
-                    "give the right path, relative to the working directory" + (" or to `root`" if folder else ""),
-                )
-            if folder and not path.is_dir():
-                raise InputError(f"{field}: {path}", "is a file; a folder is needed", "give the folder that holds it")
-            if not folder and not path.is_file():
-                raise InputError(f"{field}: {path}", "is not a file")
-        return fingerprint(path, self.results / ".fingerprints") or "absent"
+        try:
+            if self.must_exist:
+                if not path.exists():
+                    raise InputError(
+                        f"{field}: {path}",
+                        "no such folder" if folder else "no such file",
+                        "give the right path, relative to the working directory" + (" or to `root`" if folder else ""),
+                    )
+                if folder and not path.is_dir():
+                    raise InputError(f"{field}: {path}", "is a file; a folder is needed", "give the folder that holds it")
+                if not folder and not path.is_file():
+                    raise InputError(f"{field}: {path}", "is not a file")
+            return fingerprint(path, self.results / ".fingerprints") or "absent"
+        except OSError as error:
+            raise InputError(f"{field}: {error.filename or path}", error.strerror or str(error), "mend its permissions") from None
 
     def check_providers(self) -> None:
         """Refuse a provider this version cannot ask, before anything runs."""
@@ -362,8 +365,8 @@ def _endpoint(base_url: str | None) -> str | None:
 
 def _prompt_folder(name: str) -> Path:
     """Return the prompt folder a config names; a name never leads out of the prompts folder."""
-    if "/" in name or "\\" in name or name.startswith("."):
-        raise InputError(f"inference.prompts: {name}", "is not the name of a prompt folder", "name a folder under resources/prompts/")
+    if not name or "/" in name or "\\" in name or name.startswith("."):
+        raise InputError(f"inference.prompts: '{name}'", "is not the name of a prompt folder", "name a folder under resources/prompts/")
     own, imported = PROMPTS / name, PROMPTS / "imported" / name
     if not own.is_dir() and not imported.is_dir():
         known = sorted(path.name for folder in (PROMPTS, PROMPTS / "imported") for path in folder.glob("*/") if path.name != "imported")

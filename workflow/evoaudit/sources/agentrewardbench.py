@@ -8,6 +8,7 @@ record has no action and carries the final screen.
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,7 +87,7 @@ def read(root: Path, options: dict) -> Iterator[Trajectory | Skipped | Annotatio
             at = len(parts) - 1 - parts[::-1].index("cleaned")
             yield _trajectory(root, file, parts[:at], parts[at + 1 :])
     for file in ("data/annotations.csv", "annotations.csv"):
-        if jsonio.is_file(root, file):
+        if os.path.lexists(Path(root, file)):
             yield from _annotations(root, file)
             break
 

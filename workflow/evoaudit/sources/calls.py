@@ -10,6 +10,9 @@ from typing import Any
 #: Longer action texts are not parsed.
 TEXT_LIMIT = 20_000
 
+#: Integers longer than this are no coordinates, and too long ones cannot be printed.
+_BITS = 1024
+
 _ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 
 
@@ -238,6 +241,8 @@ def _dotted(node: ast.expr) -> str | None:
 def _literal(node: ast.expr) -> Any:
     """Evaluate constants, signs, sums and products of numbers, lists and tuples; everything else is None."""
     if isinstance(node, ast.Constant):
+        if isinstance(node.value, int) and node.value.bit_length() > _BITS:
+            return None
         return node.value if isinstance(node.value, str | int | float | bool) else None
     if isinstance(node, ast.List | ast.Tuple):
         return [_literal(item) for item in node.elts]

@@ -51,7 +51,7 @@ def parse(raw: bytes | str, item: str, unit: str = "trajectory") -> Any | Skippe
 
 def read_bytes(root: Path, relative: str, limit: int = FILE_LIMIT, unit: str = "trajectory") -> bytes | Skipped:
     """Read a regular file under ``root`` whole, up to ``limit`` bytes, or say why not."""
-    path = _regular(root, relative, unit)
+    path = regular(root, relative, unit)
     if isinstance(path, Skipped):
         return path
     try:
@@ -77,7 +77,7 @@ def read_lines(root: Path, relative: str, limit: int = LINE_LIMIT, unit: str = "
 
     A file that cannot be read at all yields one `Skipped` as line 0.
     """
-    path = _regular(root, relative, unit)
+    path = regular(root, relative, unit)
     if isinstance(path, Skipped):
         yield 0, path
         return
@@ -134,11 +134,12 @@ def is_file(root: Path, relative: object) -> bool:
         return False
 
 
-def walk(root: Path) -> Iterator[tuple[str, list[str]]]:
+def walk(root: Path, closed: list[Skipped] | None = None) -> Iterator[tuple[str, list[str]]]:
     """Yield (folder relative to ``root``, sorted names of its files), parents first, in an order that names alone decide.
 
     The root itself is ``""``. Caches and archive litter (``.cache``, ``.git``, ``__MACOSX``, ``._*``) are left out. Links to
     folders are not followed, so there are no cycles; links to files are listed, and reading them checks where they end.
+    Folders that cannot be listed are added to ``closed``.
     """
     pending = [""]
     while pending:
@@ -146,7 +147,9 @@ def walk(root: Path) -> Iterator[tuple[str, list[str]]]:
         try:
             with os.scandir(Path(root, folder)) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
-        except OSError:
+        except OSError as error:
+            if closed is not None:
+                closed.append(Skipped(folder or ".", "unreadable", error.strerror, "folder"))
             continue
         files, folders = [], []
         for entry in entries:
@@ -162,6 +165,14 @@ def walk(root: Path) -> Iterator[tuple[str, list[str]]]:
                 folders.append(join(folder, entry.name))
         yield folder, files
         pending.extend(reversed(folders))
+
+
+def closed(root: Path) -> list[Skipped]:
+    """Return the folders under ``root`` that cannot be listed, whatever they hold."""
+    found: list[Skipped] = []
+    for _ in walk(root, found):
+        pass
+    return found
 
 
 def files(root: Path, *suffixes: str) -> Iterator[str]:
@@ -244,7 +255,8 @@ def as_dict(value: Any) -> dict:
     return value if isinstance(value, dict) else {}
 
 
-def _regular(root: Path, relative: str, unit: str) -> Path | Skipped:
+def regular(root: Path, relative: str, unit: str = "trajectory") -> Path | Skipped:
+    """Return the path of a regular file confined to ``root``, or say why it is none."""
     path = confined(root, relative)
     if path is None:
         return Skipped(str(relative), "outside_root", "the name is unsafe or leads out of the source's folder", unit)

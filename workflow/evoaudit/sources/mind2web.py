@@ -78,9 +78,9 @@ def _split(file: str) -> str:
 def _count(root: Path, file: str) -> tuple[Counter[str], Skipped | None]:
     """Return task → rows in one shard, or why it cannot be read."""
     counts: Counter[str] = Counter()
-    path = jsonio.confined(root, file)
-    if path is None:
-        return counts, Skipped(file, "outside_root", "the name is unsafe or leads out of the source's folder")
+    path = jsonio.regular(root, file)
+    if isinstance(path, Skipped):
+        return counts, path
     try:
         with pq.ParquetFile(path) as shard:
             if absent := {_ID, _INDEX, "operation"} - set(shard.schema_arrow.names):

@@ -130,7 +130,7 @@ def _step(reply: str, labels: dict[str, str]) -> Step:
             if verb == "Google":
                 value = "https://www.google.com/"
             label = labels.get(fields.get("mark") or "")
-            return Step(op=ACTIONS[verb], op_raw=raw, value=value, reasoning=parts[1].strip(), target=label and Target(text=label))
+            return Step(op=ACTIONS[verb], op_raw=raw, value=value, reasoning=parts[1].strip(), target=Target(text=label) if label else None)
     return Step(op="other", op_raw=raw, reasoning=parts[1].strip())
 
 

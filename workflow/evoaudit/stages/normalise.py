@@ -25,6 +25,8 @@ def run(args: argparse.Namespace) -> None:
     for name in ("source", "kind"):
         if not isinstance(settings.get(name), str) or not settings[name]:
             raise InputError("--settings", f"'{name}' is missing", 'give e.g. {"source": "own", "kind": "plain"}')
+    if not isinstance(settings.get("options") or {}, dict):
+        raise InputError("--settings", "'options' is not a JSON object", 'give e.g. {"domain": "shop"}')
     source = Source(
         settings["source"],
         settings["kind"],

@@ -110,6 +110,8 @@ def read_frame(path: Path) -> list:
         content = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputError(path, "file not found", "give the path of a CSV file") from None
+    except IsADirectoryError:
+        raise InputError(path, "is a folder", "give the path of a CSV file") from None
     except UnicodeDecodeError as error:
         raise InputError(path, f"not UTF-8 at byte {error.start}", "save it as UTF-8") from None
     reader = csv.DictReader(io.StringIO(content, newline=""), strict=True)
@@ -119,6 +121,8 @@ def read_frame(path: Path) -> list:
         reader.fieldnames = header
         if missing := [name for name in FRAME_COLUMNS if name not in header]:
             raise InputError(f"{path}:1", f"no column '{missing[0]}'", f"the columns are {', '.join(FRAME_COLUMNS)}; cells may be empty")
+        if len(set(header)) != len(header):
+            raise InputError(f"{path}:1", "the header names a column twice", "name every column once")
         if stray := [name for name in header if name not in FRAME_COLUMNS + FRAME_OPTIONAL]:
             raise InputError(f"{path}:1", f"unknown column '{stray[0]}'", f"beside the four, {', '.join(FRAME_OPTIONAL)} are read")
         line = reader.line_num + 1
@@ -140,7 +144,7 @@ def read_frame(path: Path) -> list:
                 except ValueError:
                     reward = math.nan
                 if not math.isfinite(reward):
-                    raise InputError(where, f"raw_reward: '{row['raw_reward']}' is not a number", "leave it empty if unknown")
+                    raise InputError(where, f"raw_reward: '{row['raw_reward'][:60]}' is not a number", "leave it empty if unknown")
             verdict = row["verdict"] or ("fail" if not reward else "pass" if reward >= 1 else "unscored")
             if verdict not in ("pass", "fail", "error", "unscored"):
                 raise InputError(where, f"verdict: '{verdict}'", "use pass, fail, error or unscored")

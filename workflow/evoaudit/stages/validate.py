@@ -4,7 +4,7 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from evoaudit.errors import InputError
+from evoaudit.errors import InputError, one_line
 from evoaudit.stages import configured
 
 
@@ -55,10 +55,10 @@ def _folder(root: Path, kind: str) -> int:
         steps = read_table(folder, "steps", ["op", "op_raw"]).to_pylist()
         images = Counter(read_table(folder, "images", ["status"])["status"].to_pylist())
     for row in drops:
-        print(f"{row['item']}: {row['unit']} {row['reason']}" + (f" ({row['detail']})" if row["detail"] else ""))
+        print(one_line(f"{row['item']}: {row['unit']} {row['reason']}" + (f" ({row['detail']})" if row["detail"] else "")))
     unknown = Counter((row["op_raw"] or "").split("(")[0][:40] for row in steps if row["op"] == "other")
     for verb, n in sorted(unknown.items()):
-        print(f"action '{verb}' is none the {kind} reader knows ({n} steps): its screens count, its action does not")
+        print(one_line(f"action '{verb}' is none the {kind} reader knows ({n} steps): its screens count, its action does not"))
     kept = f"{counts.kept['trajectory']} trajectories with {counts.kept['step']} steps and {images['ok']} different pictures"
     print(f"{root}: {kept} can be read, {len(drops)} records cannot; {counts.kept['transition']} steps lie between two usable screens")
     return int(bool(drops or unknown))
