@@ -1,6 +1,6 @@
 """What each stage makes of one small corpus, pinned: a change of meaning must be a new stage version.
 
-If this fails and the change is meant, raise the stage's number in `evoaudit.identity.FORMAT` and in its module, then write the new
+If this fails and the change is meant, raise the stage's number in `evoaudit.identity.FORMAT`, then write the new
 digests with `python tests/test_golden.py`.
 """
 

@@ -89,10 +89,9 @@ def test_every_subcommand_exists_and_explains_itself(capsys):
         assert parser.format_help()
 
 
-def test_every_keyed_stage_is_a_subcommand_with_that_version():
-    for stage, version in FORMAT.items():
-        assert version == importlib.import_module(f"evoaudit.stages.{stage}").VERSION
-        assert stage in DATA
+def test_every_keyed_stage_is_a_subcommand_with_declared_data():
+    for stage in FORMAT:
+        assert stage in COMMANDS and stage in DATA
 
 
 def test_names_of_tables_and_figures_are_unique():

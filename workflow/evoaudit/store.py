@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from evoaudit import schema
 from evoaudit.errors import InputError, one_line
 from evoaudit.identity import canonical as canonical
+from evoaudit.jsonfile import read_json
 
 #: Rows buffered before a row group is written; bounds memory at every corpus size.
 ROW_GROUP = 8192
@@ -234,13 +235,7 @@ def write_manifest(
 
 def read_manifest(folder: Path) -> dict:
     """Read a stage folder's manifest."""
-    path = Path(folder) / "manifest.json"
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(path, "file not found", "run the stage that writes it") from None
-    except ValueError as error:
-        raise InputError(path, f"not JSON ({error})", "delete its folder and run again") from None
+    return read_json(Path(folder) / "manifest.json")
 
 
 def packages() -> dict[str, str]:

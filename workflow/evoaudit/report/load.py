@@ -1,16 +1,15 @@
 """What the report reads: the folders of earlier stages, each optional, as plain values."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from evoaudit.errors import InputError, one_line
+from evoaudit.jsonfile import read_json
 
 #: Rows of one table that the page shows; the downloads hold all.
 ROWS = 200
@@ -84,16 +83,6 @@ class Table:
     n: int
     #: Which rows are simulated: `all`, `some`, `none`, or `n/a` where none can be.
     simulated: str
-
-
-def read_json(path: Path) -> Any:
-    """Read a JSON file another stage wrote."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(path, "file not found", "run the stage that writes it") from None
-    except ValueError as error:
-        raise InputError(path, f"not JSON ({error})", "delete its folder and run again") from None
 
 
 def tables(folder: Path, rows: int = ROWS) -> dict[str, Table]:

@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from evoaudit.jsonfile import read_json
 from evoaudit.report import cases, drops, layout, load, questions, tables
 from evoaudit.report import summary as summaries
 from evoaudit.report.load import Inputs
@@ -162,7 +163,7 @@ def drawn(folder: Path | None) -> list[Figure]:
     """Return the figures of a folder, with its own words where it has them."""
     if folder is None:
         return []
-    words = {str(entry["name"]): entry for entry in load.read_json(folder / "figures.json")} if (folder / "figures.json").is_file() else {}
+    words = {str(entry["name"]): entry for entry in read_json(folder / "figures.json")} if (folder / "figures.json").is_file() else {}
     made = []
     for path in sorted(folder.glob("*.svg")):
         name = path.stem
@@ -186,7 +187,7 @@ def keys(inputs: Inputs) -> list[Key]:
     for folder in inputs.folders():
         if not (folder / "manifest.json").is_file():
             continue
-        manifest = load.read_json(folder / "manifest.json")
+        manifest = read_json(folder / "manifest.json")
         config = manifest.get("config") or {}
         label = next((str(config[field]) for field in ("name", "source") if isinstance(config, dict) and config.get(field)), "")
         counts = manifest.get("counts") or {}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from evoaudit.jsonfile import read_json
 from evoaudit.report import load
 from evoaudit.report.layout import BASELINE
 from evoaudit.report.load import Inputs, Table
@@ -49,7 +50,7 @@ def summarise(inputs: Inputs, tables: dict[str, Table], seed: int | None, name: 
 
 
 def _manifests(folders: tuple[Any, ...]) -> list[dict]:
-    return [load.read_json(folder / "manifest.json") for folder in folders if (folder / "manifest.json").is_file()]
+    return [read_json(folder / "manifest.json") for folder in folders if (folder / "manifest.json").is_file()]
 
 
 def _what_ran(found: Summary, inputs: Inputs, seed: int | None, name: str) -> None:

@@ -6,8 +6,6 @@ from pathlib import Path
 from evoaudit.errors import InputError
 from evoaudit.stages import common
 
-VERSION = 1
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.arguments(parser)
@@ -27,7 +25,7 @@ def run(args: argparse.Namespace) -> int | None:
     if tie not in combine.TIES:
         raise InputError("combine --settings", f"tie: '{tie}'", f"use one of {', '.join(combine.TIES)}")
     groups = list(args.settings.get("groups") or [])
-    with common.stage(args, "combine", VERSION, "trajectory") as (folder, counts):
+    with common.stage(args, "combine", "trajectory") as (folder, counts):
         frame = read_rows(common.folder_of(args.sample), "sample")
         analysed = {row["trajectory_id"]: row for row in frame if row["status"] == "analysed"}
         selected = {

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from evoaudit.errors import InputError
+from evoaudit.identity import FORMAT
 from evoaudit.store import Counts, staging, write_manifest
 
 
@@ -51,7 +52,7 @@ def roots(pairs: list[str]) -> dict[str, Path]:
 
 
 @contextmanager
-def stage(args: argparse.Namespace, name: str, version: int, unit: str, deep: bool = True) -> Iterator[tuple[Path, Counts]]:
+def stage(args: argparse.Namespace, name: str, unit: str, deep: bool = True) -> Iterator[tuple[Path, Counts]]:
     """Yield a scratch folder and the counts; on success the manifest is written and the files move into ``args.out``.
 
     ``unit`` is what the manifest's ``read``, ``kept`` and ``dropped`` count; the block writes ``drops.parquet`` itself
@@ -64,7 +65,7 @@ def stage(args: argparse.Namespace, name: str, version: int, unit: str, deep: bo
             folder,
             stage=name,
             key=args.key,
-            format_version=version,
+            format_version=FORMAT[name],
             seed=args.seed,
             config=args.settings,
             upstream=args.upstream,

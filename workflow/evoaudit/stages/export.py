@@ -3,10 +3,7 @@
 import argparse
 import json
 
-from evoaudit.identity import FORMAT
 from evoaudit.stages import common
-
-VERSION = FORMAT["export"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +20,7 @@ def run(args: argparse.Namespace) -> None:
 
     from evoaudit import store
 
-    with common.stage(args, "export", VERSION, "row") as (folder, counts):
+    with common.stage(args, "export", "row") as (folder, counts):
         lines = ["# Export", ""]
         simulated = 0
         for manifest in args.mined if args.settings.get("probes", True) else []:

@@ -4,8 +4,6 @@ import argparse
 
 from evoaudit.stages import common
 
-VERSION = 1
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.arguments(parser)
@@ -15,6 +13,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int | None:
     from evoaudit.figures.draw import draw_all
 
-    with common.stage(args, "figures", VERSION, "figure") as (folder, counts):
+    with common.stage(args, "figures", "figure") as (folder, counts):
         counts.keep("figure", draw_all(common.folder_of(args.stats), folder))
     return None

@@ -4,8 +4,6 @@ import argparse
 
 from evoaudit.stages import common
 
-VERSION = 1
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the stage's arguments."""
@@ -33,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
         for task in ("t1", "t2", "t3")
         for image in pc.unique(pc.list_flatten(store.read_table(mined, task, ["images"])["images"])).to_pylist()
     }
-    with common.stage(args, "images", VERSION, "picture") as (folder, counts):
+    with common.stage(args, "images", "picture") as (folder, counts):
         places = prepare.find([common.folder_of(path) for path in args.normalised], common.roots(args.root), wanted)
         counts.keep("picture", prepare.write(folder, places, side, max(1, args.threads)))
         store.write_table(folder, "drops", counts.rows)

@@ -7,8 +7,6 @@ from pathlib import Path
 from evoaudit.errors import InputError, one_line
 from evoaudit.stages import common
 
-VERSION = 1
-
 #: Settings without which there is nothing to ask.
 _NEEDED = ("name", "provider", "condition", "max_image_side")
 _TASKS = ("t1", "t2", "t3")
@@ -45,7 +43,7 @@ def run(args: argparse.Namespace) -> int | None:
 
     args.out.mkdir(parents=True, exist_ok=True)
     rows = predict(settings, probes, pictures, prompt_set, out=args.out, prices=price_list, seed=args.seed, threads=args.threads, say=say)
-    with common.stage(args, "infer", VERSION, "prediction") as (folder, counts):
+    with common.stage(args, "infer", "prediction") as (folder, counts):
         store.write_table(folder, "predictions", rows)
         counts.keep("prediction", len(rows))
     lost = [row["status"] for row in rows if row["status"] != "ok"]

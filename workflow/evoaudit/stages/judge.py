@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from evoaudit.errors import InputError
 from evoaudit.stages import common
 
-VERSION = 1
-
 BUILT_IN = ("rules", "simulated")
 
 
@@ -37,7 +35,7 @@ def run(args: argparse.Namespace) -> int | None:
         raise InputError(f"judge '{name}'", f"evidence: {list(evidence)}", f"use a list of {' and '.join(judges.EVIDENCE)}")
     if not args.normalised:
         raise InputError(f"judge '{name}'", "there are no trajectories to judge", "configure sources, or give labels instead of judges")
-    with common.stage(args, "judge", VERSION, "trajectory") as (folder, counts):
+    with common.stage(args, "judge", "trajectory") as (folder, counts):
         wanted = {
             row["trajectory_id"]
             for row in read_rows(common.folder_of(args.sample), "sample", ["trajectory_id", "status"])

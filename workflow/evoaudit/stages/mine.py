@@ -5,8 +5,6 @@ from pathlib import Path
 
 from evoaudit.stages import common
 
-VERSION = 1
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the stage's arguments."""
@@ -27,6 +25,6 @@ def run(args: argparse.Namespace) -> None:
         raise InputError("--seed", "missing", "give a whole number")
     settings = mining.Settings.of(args.settings)
     decisions = reviewed.read(args.reviewed) if args.reviewed else reviewed.NONE
-    with common.stage(args, "mine", VERSION, mining.UNIT) as (folder, counts):
+    with common.stage(args, "mine", mining.UNIT) as (folder, counts):
         logs = corpus.load([common.folder_of(path) for path in args.normalised])
         mining.mine(folder, counts, logs, common.roots(args.root), settings, args.seed, decisions)

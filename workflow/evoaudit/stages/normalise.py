@@ -5,8 +5,6 @@ from pathlib import Path
 
 from evoaudit.stages import common
 
-VERSION = 1
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the stage's arguments."""
@@ -36,5 +34,5 @@ def run(args: argparse.Namespace) -> None:
         args.tasks,
         args.truth,
     )
-    with common.stage(args, "normalise", VERSION, "trajectory") as (folder, counts):
+    with common.stage(args, "normalise", "trajectory") as (folder, counts):
         normalise(folder, counts, source, max(1, args.threads))

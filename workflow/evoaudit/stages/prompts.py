@@ -3,8 +3,6 @@
 import argparse
 from pathlib import Path
 
-VERSION = 1
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``prompts``."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evoaudit.errors import InputError
+from evoaudit.jsonfile import read_json
 
 #: Stage → the section of the run's folder its files are laid out in; the report's lie at the top.
 SECTIONS = {"tables": "tables", "figures": "figures", "report": "", "select": "review", "export": "export"}
@@ -35,13 +36,13 @@ def run(args: argparse.Namespace) -> None:
     name = args.run_name
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise InputError("--run", f"'{name}' cannot name a folder", "use letters, digits, '.', '_' and '-'")
-    plan = _read(args.plan) if args.plan else []
+    plan = read_json(args.plan) if args.plan else []
     paths = [path if path.name == "manifest.json" else path / "manifest.json" for path in args.manifests]
-    found = [(path.parent, _read(path)) for path in paths]
+    found = [(path.parent, read_json(path)) for path in paths]
     target = args.results / "runs" / name
     target.mkdir(parents=True, exist_ok=True)
     with _alone(target):
-        before = _read(target / "manifest.json") if (target / "manifest.json").is_file() else {}
+        before = read_json(target / "manifest.json") if (target / "manifest.json").is_file() else {}
         sections = dict(before.get("sections") or {})
         for section in _sections(found, sections):
             section.lay_out(target)
@@ -196,9 +197,9 @@ def _manifest(name: str, plan: list[dict], sections: dict[str, dict], results: P
         simulated |= job["stage"] == "judge" and "simulated" in (settings.get("model"), settings.get("name"))
         folder = results / job["stage"] / job["key"]
         if (folder / "manifest.json").is_file():
-            _add(counts.setdefault(job["stage"], {}), _read(folder / "manifest.json").get("counts") or {})
+            _add(counts.setdefault(job["stage"], {}), read_json(folder / "manifest.json").get("counts") or {})
             if job["stage"] == "report" and (folder / "summary.json").is_file():
-                simulated |= bool(_read(folder / "summary.json").get("simulated"))
+                simulated |= bool(read_json(folder / "summary.json").get("simulated"))
     return {
         "run": name,
         "simulated": simulated,
@@ -226,15 +227,6 @@ def _where(target: Path, sections: dict[str, dict]) -> str:
         return f"report: {(target / 'index.html').as_posix()}"
     shown = [SECTIONS[stage] for stage in ("tables", "figures", "select", "export") if stage in sections]
     return f"run: {target.as_posix()}/" + (f" ({', '.join(shown)})" if shown else " (keys.json says where each stage's files are)")
-
-
-def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(path, "file not found", "run the stage that writes it") from None
-    except ValueError as error:
-        raise InputError(path, f"not JSON ({error})", "delete its folder and run again") from None
 
 
 def _write(path: Path, value: Any) -> None:

@@ -5,10 +5,7 @@ import json
 from pathlib import Path
 
 from evoaudit.errors import InputError
-from evoaudit.identity import FORMAT
 from evoaudit.stages import common
-
-VERSION = FORMAT["report"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
         judgments=many("judgments"),
         roots=common.roots(args.root),
     )
-    with common.stage(args, "report", VERSION, "page") as (folder, counts):
+    with common.stage(args, "report", "page") as (folder, counts):
         totals = build(
             folder,
             inputs,

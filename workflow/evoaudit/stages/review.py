@@ -9,20 +9,6 @@ from pathlib import Path
 from evoaudit.errors import InputError
 from evoaudit.stages import common
 
-#: What a person fills in; the flag for simulated raters is not theirs to set.
-TEMPLATE = (
-    "trajectory_id",
-    "annotator",
-    "kind",
-    "stage",
-    "verdict",
-    "category",
-    "evidence_steps",
-    "confidence",
-    "seconds",
-    "note",
-    "codebook_version",
-)
 FRAME = ("trajectory_id", "benchmark", "agent", "task_id", "experiment", "raw_reward", "simulated")
 
 
@@ -97,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _build(args: argparse.Namespace) -> int:
     from evoaudit import codebook
-    from evoaudit.labels import dumps
+    from evoaudit.labels import FIELDS, dumps
     from evoaudit.store import read_rows, staging
     from evoaudit.streams import order
 
@@ -111,7 +97,7 @@ def _build(args: argparse.Namespace) -> int:
         for group in dict.fromkeys(args.group):
             rows = [
                 {
-                    **dict.fromkeys((*TEMPLATE, "simulated")),
+                    **dict.fromkeys(FIELDS),
                     "trajectory_id": identity,
                     "annotator": group,
                     "kind": "human",
@@ -120,7 +106,8 @@ def _build(args: argparse.Namespace) -> int:
                 }
                 for identity in order(chosen, args.seed, f"review-order-{group}")
             ]
-            _write_csv(folder / f"{group}.csv", TEMPLATE, rows)
+            # The flag for simulated raters is not a person's to set.
+            _write_csv(folder / f"{group}.csv", [name for name in FIELDS if name != "simulated"], rows)
             (folder / f"{group}.jsonl").write_text("".join(dumps(row) + "\n" for row in rows), encoding="utf-8")
     print(
         f"{args.out}: {len(chosen)} trajectories to label for {', '.join(dict.fromkeys(args.group))}; "

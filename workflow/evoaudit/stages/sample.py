@@ -9,8 +9,6 @@ from pathlib import Path
 from evoaudit.errors import InputError
 from evoaudit.stages import common
 
-VERSION = 1
-
 FRAME_COLUMNS = ("trajectory_id", "benchmark", "agent", "task_id")
 FRAME_OPTIONAL = ("raw_reward", "experiment", "verdict", "simulated", "domain", "source")
 MAX_FRAME_BYTES = 512 * 1024 * 1024
@@ -34,7 +32,7 @@ def run(args: argparse.Namespace) -> int | None:
     if bool(args.normalised) == (args.frame is not None):
         raise InputError("sample", "needs either --normalised or --frame", "give one of the two")
     settings = _settings(args)
-    with common.stage(args, "sample", VERSION, "trajectory") as (folder, counts):
+    with common.stage(args, "sample", "trajectory") as (folder, counts):
         if args.frame is not None:
             drawn = sample.Draw(read_frame(args.frame), calibration={"wanted": 0, "taken": 0})
         else:

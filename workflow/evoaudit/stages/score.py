@@ -6,8 +6,6 @@ from pathlib import Path
 from evoaudit.errors import InputError
 from evoaudit.stages import common
 
-VERSION = 1
-
 _TASKS = ("t1", "t2", "t3")
 _COLUMNS = ("instance_id", "trajectory_id", "source", "domain", "slice", "simulated", "images")
 _ANSWERS = {"t1": ("answer",), "t2": ("answer_action", "answer_value", "value_in_goal"), "t3": ("answer",)}
@@ -29,7 +27,7 @@ def run(args: argparse.Namespace) -> int | None:
     probes = {task: store.read_table(mined, task, [*_COLUMNS, *_ANSWERS[task]]).to_pylist() for task in _TASKS}
     known = {(task, probe["instance_id"]) for task in _TASKS for probe in probes[task]}
     places = _places(args.predictions)
-    with common.stage(args, "score", VERSION, "prediction") as (folder, counts), store.TableWriter(folder, "scores") as writer:
+    with common.stage(args, "score", "prediction") as (folder, counts), store.TableWriter(folder, "scores") as writer:
         for (name, condition, side, run), folder_of_answers in sorted(places.items()):
             answers: dict[tuple[str, str], dict] = {}
             for row in store.read_rows(folder_of_answers, "predictions", ["run", "task", "instance_id", "raw", "status"]):

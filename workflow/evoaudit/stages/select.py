@@ -5,8 +5,6 @@ import argparse
 from evoaudit.errors import InputError
 from evoaudit.stages import common
 
-VERSION = 1
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.arguments(parser)
@@ -21,7 +19,7 @@ def run(args: argparse.Namespace) -> int | None:
     agreements = args.settings.get("agreements", 30)
     if type(agreements) is not int or agreements < 0:
         raise InputError("select --settings", f"agreements: {agreements!r}", "give a count")
-    with common.stage(args, "select", VERSION, "trajectory") as (folder, counts):
+    with common.stage(args, "select", "trajectory") as (folder, counts):
         frame = [
             row
             for row in read_rows(common.folder_of(args.sample), "sample", ["trajectory_id", "benchmark", "status"])

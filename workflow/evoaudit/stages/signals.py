@@ -5,8 +5,6 @@ import argparse
 from evoaudit.errors import InputError
 from evoaudit.stages import common
 
-VERSION = 1
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.arguments(parser)
@@ -22,7 +20,7 @@ def run(args: argparse.Namespace) -> int | None:
     if not isinstance(runs, list) or not runs or not all(type(r) is int and r >= 2 for r in runs):
         raise InputError("signals --settings", f"runs: {runs!r}", "give run lengths of at least 2")
     folders = [common.folder_of(manifest) for manifest in args.normalised]
-    with common.stage(args, "signals", VERSION, "trajectory") as (folder, counts):
+    with common.stage(args, "signals", "trajectory") as (folder, counts):
         released = oracles(folders)
         with TableWriter(folder, "signals") as fired, TableWriter(folder, "noops") as steps:
             for episode in episodes(folders, scratch=args.out):

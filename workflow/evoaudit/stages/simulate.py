@@ -5,7 +5,6 @@ import argparse
 from evoaudit.errors import InputError
 from evoaudit.stages import common
 
-VERSION = 1
 NAME = "simulate"
 
 #: Seed and size of a corpus made by hand without them.
@@ -36,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     args.settings = {"trajectories": trajectories, "formats": formats}
     if args.seed is None:
         args.seed = DEFAULT_SEED
-    with common.stage(args, NAME, VERSION, "trajectory", deep=False) as (folder, counts):
+    with common.stage(args, NAME, "trajectory", deep=False) as (folder, counts):
         made = corpus.write(folder, trajectories, args.seed, formats, args.threads)
         counts.keep("trajectory", made["trajectories"])
     print(f"{made['trajectories']} trajectories: " + ", ".join(f"{name} {n}" for name, n in made["formats"].items()))

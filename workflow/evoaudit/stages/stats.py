@@ -6,8 +6,6 @@ from pathlib import Path
 from evoaudit.errors import InputError
 from evoaudit.stages import common
 
-VERSION = 1
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.arguments(parser)
@@ -33,7 +31,7 @@ def run(args: argparse.Namespace) -> int | None:
 
     several = {name: tuple(map(common.folder_of, getattr(args, name))) for name in ("normalised", "predictions", "judgments")}
     single = {name: _one(name, getattr(args, name)) for name in ("mined", "scores", "sample", "signals", "review", "final")}
-    with common.stage(args, "stats", VERSION, "table") as (folder, counts):
+    with common.stage(args, "stats", "table") as (folder, counts):
         counts.keep("table", write(folder, build(Run(Folders(**several, **single), args.settings, args.seed or 0))))
     return None
 

@@ -4,8 +4,6 @@ import argparse
 
 from evoaudit.stages import common
 
-VERSION = 1
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.arguments(parser)
@@ -18,7 +16,7 @@ def run(args: argparse.Namespace) -> int | None:
     from evoaudit.tables import files, render
 
     source = common.folder_of(args.stats)
-    with common.stage(args, "tables", VERSION, "table") as (folder, counts):
+    with common.stage(args, "tables", "table") as (folder, counts):
         for meta in files.read_index(source):
             name = meta["name"]
             table = files.read(source, name)
