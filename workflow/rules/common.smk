@@ -37,10 +37,7 @@ KEYS = plans.write_keys(PLAN)
 
 # The default target asks for every intermediate, so that one lost from the middle is made again.
 EVERYTHING = [
-    f"results/{job.stage}/{job.key}/{file}"
-    for job in PLAN.jobs
-    if job.stage != "export"
-    for file in ("manifest.json", *DATA[job.stage])
+    f"results/{job.stage}/{job.key}/{file}" for job in PLAN.jobs if job.stage != "export" for file in ("manifest.json", *DATA[job.stage])
 ]
 
 
