@@ -154,6 +154,15 @@ def test_validate_of_nothing_is_one_line_and_exit_2(here, capsys):
     assert "no such file or folder" in capsys.readouterr().err
 
 
+def test_an_interrupted_command_is_one_line_and_exit_130(here, capsys, monkeypatch):
+    def interrupted(_args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("evoaudit.stages.keys.run", interrupted)
+    assert main(["keys"]) == 130
+    assert capsys.readouterr().err == "evoaudit keys: interrupted; run it again\n"
+
+
 def test_a_wrong_usage_exits_with_2():
     with pytest.raises(SystemExit) as caught:
         main(["keys", "--nonsense"])

@@ -450,6 +450,26 @@ def test_a_journal_has_one_writer(tmp_path):
         Journal(tmp_path / NAME)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"key": "k", "status": {}}',
+        '{"key": "k", "status": ["ok"]}',
+        '{"key": "k", "status": "ok", "input_tokens": NaN}',
+        '{"key": "k", "status": "ok", "output_tokens": 1e300}',
+        '{"key": "k", "status": "ok", "cached_tokens": -1}',
+        '{"key": "k", "status": "ok", "latency_s": Infinity}',
+        "[" * 5000,
+        "9" * 5000,
+        "\x00",
+    ],
+)
+def test_a_line_that_is_no_record_is_damaged_and_never_raises(tmp_path, line):
+    (tmp_path / NAME).write_text(line + '\n{"key": "n", "status": "ok", "input_tokens": 3}\n')
+    with Journal(tmp_path / NAME) as journal:
+        assert (list(journal.answers), journal.damaged) == (["n"], 1)
+
+
 def test_records_that_arrive_together_all_reach_the_disk(tmp_path):
     async def write(journal: Journal) -> None:
         await asyncio.gather(*(journal.append({"key": str(n), "status": "ok", "raw": "\ud800"}) for n in range(200)))

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import struct
+import time
 import zlib
 from pathlib import Path
 
@@ -474,6 +475,14 @@ def test_webvoyager_an_element_without_text_is_no_target(tmp_path: Path) -> None
     write(tmp_path / "t" / "interact_messages.json", [shown("Observation: [1]: ;\t[2]: b"), reply("Click [1]")])
     (found,) = read("webvoyager", tmp_path)
     assert found.steps[0].target is None
+
+
+def test_webvoyager_many_beginnings_of_a_goal_take_no_time(tmp_path: Path) -> None:
+    talk = [part for _ in range(20) for part in (shown("Observation: " + "Now given a task:" * 6000), reply("Wait"))]
+    write(tmp_path / "t" / "interact_messages.json", talk)
+    began = time.monotonic()
+    (found,) = read("webvoyager", tmp_path)
+    assert found.instruction is None and time.monotonic() - began < 10
 
 
 def test_webvoyager_takes_unmarked_screens_only_if_all_are_there(tmp_path: Path) -> None:

@@ -551,9 +551,9 @@ def test_text_cannot_break_out_of_a_table():
         "simulated": "none",
         "columns": [{"name": "model", "label": "model", "unit": "", "decimals": None, "kind": "text", "best": "", "extra": False}],
     }
-    hostile = "a|b\n# c \\ {x} $y$ 50% \u202e~^"
+    hostile = "a|b<i>\n# c \\ {x} $y$ 50% \u202e~^"
     text = render.markdown(meta, [{"model": hostile}])
-    assert text.count("\n| ") == 3 and "a\\|b\\\\n# c" in text and "\u202e" not in text
+    assert text.count("\n| ") == 3 and "a\\|b\\<i>\\\\n# c" in text and "\u202e" not in text
     tex = render.latex(meta, [{"model": hostile}])
     body = next(line for line in tex.splitlines() if "50" in line)
     assert r"50\%" in body and r"\$y\$" in body and r"\textbackslash{}" in body and "\u202e" not in body
@@ -591,6 +591,6 @@ def test_a_missing_or_damaged_input_is_one_line(tmp_path, capsys):
     (tmp_path / "scores" / "scores.parquet").write_bytes(b"PAR1 nonsense")
     assert main(made_run.command(arguments, tmp_path / "stats")) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2 and "run the stats stage" in lines[0] and "scores.parquet: not a readable Parquet file" in lines[1]
+    assert len(lines) == 2 and "run the stage that writes it" in lines[0] and "scores.parquet: not a readable Parquet file" in lines[1]
     assert not (tmp_path / "stats" / "manifest.json").exists()
     shutil.rmtree(tmp_path / "scores")

@@ -1,6 +1,6 @@
 """Command line of EvoAudit: ``evoaudit SUBCOMMAND``, also ``python -m evoaudit SUBCOMMAND``.
 
-Exits with 0 on success, 1 on findings, 2 on bad usage or input.
+Exits with 0 on success, 1 on findings, 2 on bad usage or input, 130 when interrupted.
 """
 
 import argparse
@@ -58,6 +58,9 @@ def main(argv: list[str] | None = None) -> int:
     except InputError as error:
         print(f"evoaudit {args.command}: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"evoaudit {args.command}: interrupted; run it again", file=sys.stderr)
+        return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -7,6 +7,7 @@ its end; of what stands before it only good answers are reused, the rest is aske
 import asyncio
 import fcntl
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -106,11 +107,14 @@ def _record(line: bytes) -> dict[str, Any] | None:
     if record.get("end") is True:
         return record
     texts = [record.get(name) for name in ("raw", "finish_reason", "error", "served")]
-    numbers = [record.get(name) for name in ("input_tokens", "cached_tokens", "output_tokens", "latency_s")]
+    tokens = [record.get(name) for name in ("input_tokens", "cached_tokens", "output_tokens")]
+    seconds = record.get("latency_s")
     sound = (
         isinstance(record.get("key"), str)
-        and record.get("status") in STATUSES
+        and isinstance(record.get("status"), str)
+        and record["status"] in STATUSES
         and all(text is None or isinstance(text, str) for text in texts)
-        and all(number is None or isinstance(number, (int, float)) for number in numbers)
+        and all(number is None or (type(number) is int and 0 <= number < 2**53) for number in tokens)
+        and (seconds is None or (isinstance(seconds, (int, float)) and 0 <= seconds < math.inf))
     )
     return record if sound else None

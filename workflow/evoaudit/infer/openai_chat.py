@@ -152,7 +152,7 @@ def _text(value: Any) -> str | None:
 
 def _number(holder: Any, name: str) -> int | None:
     value = getattr(holder, name, None)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
 
 
 def _message(error: openai.APIStatusError) -> str:

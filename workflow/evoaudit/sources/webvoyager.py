@@ -38,7 +38,8 @@ _GRAMMAR = {
 
 _MESSAGES = "interact_messages.json"
 _SCREENSHOT = re.compile(r"screenshot(\d{1,9})(_no_box)?\.png")
-_GOAL = re.compile(r"Now given a task:(.*?)Please interact with(?: (\S+))?", re.DOTALL)
+#: Matched from the start: the atomic group looks at the first beginning alone, so that many of them cost no more than one.
+_GOAL = re.compile(r"(?>.*?Now given a task:)(.*?)Please interact with(?: (\S+))?", re.DOTALL)
 _NOTE = re.compile(r"\s*Observation:\s*(note:.{0,2000}?)\s*please analyze", re.DOTALL)
 _LABEL = re.compile(r"\[(\d{1,9})\]: (.*)", re.DOTALL)
 _PARTS = re.compile(r"Thought:|Action:|Observation:")
@@ -89,7 +90,7 @@ def _fill(found: Trajectory, messages: list, screenshots: dict[int, Picture]) ->
         role, said = _role(message), _text(message)
         if role == "user" and (shown is None or _observes(message, said)):
             shown, labels = len(found.steps) + 1, _labels(said)
-            if not found.instruction and (goal := _GOAL.search(said[:100_000])):
+            if not found.instruction and (goal := _GOAL.match(said[:100_000])):
                 found.instruction, url = goal[1].strip() or None, goal[2]
             if found.steps and (note := _NOTE.match(said)):
                 found.steps[-1].error = note[1]

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int | None:
                         raise InputError(
                             manifest,
                             f"trajectory '{row['trajectory_id']}' is also in {seen[row['trajectory_id']]}",
-                            "give the sources different names, or remove one of the two",
+                            "give it another trajectory_id in one of them, or remove one of the two sources",
                         )
                     seen[row["trajectory_id"]] = manifest
             _known(settings["quotas"], {one.row["benchmark"] for one in pool} - {None})

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from evoaudit import store
 from evoaudit.errors import InputError, one_line
+from evoaudit.jsonfile import read_json
 from evoaudit.tables.spec import TABLES, Table, metadata
 
 INDEX = "tables.json"
@@ -45,13 +46,7 @@ def _clean(value: Any, kind: pa.DataType) -> Any:
 
 def read_index(folder: Path) -> list[dict]:
     """Read what ``tables.json`` says of each table."""
-    path = Path(folder) / INDEX
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(path, "file not found", "run the stats stage") from None
-    except ValueError as error:
-        raise InputError(path, f"not JSON ({error})", "delete its folder and run again") from None
+    return read_json(Path(folder) / INDEX)
 
 
 def read(folder: Path, name: str) -> pa.Table:

@@ -128,9 +128,7 @@ def markdown(meta: dict, rows: Sequence[dict]) -> str:
             shown.append(View("simulated", "simulated", "flag", None, "", None))
         heads, ruler = [view.head for view in shown], [":---" if view.kind in ("text", "flag") else "---:" for view in shown]
         lines = [[_cell(view, row) for view in shown] for row in rows]
-        parts += [
-            "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line) + " |" for line in (heads, ruler, *lines)
-        ]
+        parts += ["| " + " | ".join(re.sub(r"[\\|<]", r"\\\g<0>", cell) for cell in line) + " |" for line in (heads, ruler, *lines)]
     if said := words(meta):
         parts += ["", said]
     return "\n".join(parts) + "\n"
