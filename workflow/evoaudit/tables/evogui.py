@@ -121,7 +121,7 @@ def domains(panel: Panel) -> list[dict]:
             {
                 "part": part,
                 "n": total,
-                "domains": len(named),
+                "domains": len(named.keys() - {"(none)"}),
                 "effective_domains": math.exp(entropy),
                 "top_domain": top,
                 "top_share": _percent(named[top], total),
