@@ -1,6 +1,7 @@
 """The judge stage and the whole audit on a small simulated corpus."""
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -43,6 +44,16 @@ def corpus(tmp_path_factory) -> Path:
     )
     assert run("signals", "--normalised", base / "normalised", "--out", base / "signals") == 0
     return base
+
+
+def test_normalised_tables_that_break_off_are_one_line(corpus, tmp_path, capsys):
+    for name in ("trajectories", "steps", "changes"):
+        broken = tmp_path / name
+        shutil.copytree(corpus / "normalised", broken)
+        (broken / f"{name}.parquet").write_bytes((corpus / "normalised" / f"{name}.parquet").read_bytes()[:-9])
+        assert run("signals", "--normalised", broken, "--out", tmp_path / "out") == 2
+        error = capsys.readouterr().err
+        assert f"{name}.parquet: not a readable Parquet file" in error and len(error.splitlines()) == 1
 
 
 def judge(corpus, out, seed=1, **settings):

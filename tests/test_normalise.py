@@ -10,6 +10,7 @@ import struct
 import zlib
 from pathlib import Path
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -557,3 +558,15 @@ def test_random_damage_never_crashes_and_counts_reconcile(tmp_path_factory, kind
 def test_real_logs_reconcile(tmp_path, real_logs, kind):
     assert run(real_logs / kind, tmp_path / "out", kind, threads=2) == 0
     reconciles(tmp_path / "out")
+
+
+def test_a_sort_that_finds_no_room_is_one_line(tmp_path, monkeypatch, capsys):
+    def full(*_, **__):
+        raise duckdb.IOException("no space left")
+
+    root = plain(tmp_path / "in", episode("b", "img/0.png"), episode("a", "img/1.png"))
+    monkeypatch.setattr(duckdb, "connect", full)
+    assert run(root, tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert "cannot be sorted" in error and len(error.splitlines()) == 1
+    assert not list((tmp_path / "out").iterdir())

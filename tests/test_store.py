@@ -56,6 +56,18 @@ def test_what_a_killed_stage_left_is_swept(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
+def test_a_kill_among_the_moves_leaves_no_manifest(tmp_path, monkeypatch):
+    def killed(source, target):
+        raise KeyboardInterrupt
+
+    (tmp_path / "manifest.json").write_text("old")
+    monkeypatch.setattr(store.os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt), store.staging(tmp_path) as folder:
+        (folder / "a").write_text("new")
+        (folder / "manifest.json").write_text("new")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_counts_reconcile():
     counts = store.Counts("s")
     counts.keep("trajectory", 3)
@@ -78,6 +90,21 @@ def test_a_missing_or_broken_parquet_is_one_line(tmp_path):
     (tmp_path / "drops.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(InputError, match="not a readable Parquet file"):
         store.read_table(tmp_path, "drops")
+    (tmp_path / "t1.parquet").mkdir()
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        store.read_table(tmp_path, "t1")
+
+
+def test_another_table_under_a_tables_name_is_one_line(tmp_path):
+    store.write_table(tmp_path, "drops", [DROP], stem="truth")
+    with pytest.raises(InputError, match="not the table 'truth': no column 'trajectory_id'"):
+        store.read_table(tmp_path, "truth")
+
+
+def test_a_manifest_that_is_no_object_is_one_line(tmp_path):
+    (tmp_path / "manifest.json").write_text("[1]")
+    with pytest.raises(InputError, match="not a JSON object"):
+        store.read_manifest(tmp_path)
 
 
 @pytest.mark.parametrize(("raw", "clean"), [("a\ud800b", "a?b"), ("a\x00b", "a\ufffdb"), ("01", "01"), ("", "")])

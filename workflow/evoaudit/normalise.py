@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from evoaudit import pictures, schema, store
 from evoaudit.actions import OPS
 from evoaudit.align import Aligned, align
-from evoaudit.errors import InputError
+from evoaudit.errors import InputError, one_line
 from evoaudit.pictures import Inspected
 from evoaudit.sources import MODULES, jsonio, reader
 from evoaudit.sources.base import Annotation, Picture, Skipped, Step, Trajectory
@@ -478,19 +478,24 @@ def _sort(work: Path, name: str, folder: Path) -> None:
     unsorted = str(work / f"{name}.parquet").replace("'", "''")
     spill = str(work).replace("'", "''")
     declared = schema.TABLES[name]
-    with (
-        duckdb.connect(config={"memory_limit": "1GB", "temp_directory": spill, "threads": 2}) as database,
-        pq.ParquetWriter(folder / f"{name}.parquet", declared, compression="zstd", write_statistics=True) as writer,
-    ):
-        ordered = database.sql(f"SELECT * FROM read_parquet('{unsorted}') ORDER BY trajectory_id, step")
-        rest = declared.empty_table()
-        for batch in pa.RecordBatchReader.from_stream(ordered):
-            rest = pa.concat_tables([rest, pa.Table.from_batches([batch]).cast(declared)])
-            while rest.num_rows >= ROW_GROUP:
-                writer.write_table(rest.slice(0, ROW_GROUP).combine_chunks())
-                rest = rest.slice(ROW_GROUP)
-        if rest.num_rows:
-            writer.write_table(rest.combine_chunks())
+    try:
+        with (
+            duckdb.connect(config={"memory_limit": "1GB", "temp_directory": spill, "threads": 2}) as database,
+            pq.ParquetWriter(folder / f"{name}.parquet", declared, compression="zstd", write_statistics=True) as writer,
+        ):
+            ordered = database.sql(f"SELECT * FROM read_parquet('{unsorted}') ORDER BY trajectory_id, step")
+            rest = declared.empty_table()
+            for batch in pa.RecordBatchReader.from_stream(ordered):
+                rest = pa.concat_tables([rest, pa.Table.from_batches([batch]).cast(declared)])
+                while rest.num_rows >= ROW_GROUP:
+                    writer.write_table(rest.slice(0, ROW_GROUP).combine_chunks())
+                    rest = rest.slice(ROW_GROUP)
+            if rest.num_rows:
+                writer.write_table(rest.combine_chunks())
+    except duckdb.Error as error:
+        raise InputError(
+            folder, f"'{name}' cannot be sorted ({one_line(str(error), 200)})", "make room on the disk and run again"
+        ) from None
     for path in work.glob("duckdb_temp*"):
         path.unlink()
 

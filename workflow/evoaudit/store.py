@@ -111,13 +111,29 @@ def write_table(folder: Path, name: str, rows: Iterable[dict] | pa.Table, stem: 
 
 def read_table(folder: Path, name: str, columns: list[str] | None = None, stem: str | None = None) -> pa.Table:
     """Read one declared table of a stage folder."""
-    path = Path(folder) / f"{stem or name}.parquet"
+    path = table_file(folder, name, stem)
     try:
         return pq.read_table(path, columns=columns, partitioning=None)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _unreadable(path, error) from None
+
+
+def table_file(folder: Path, name: str, stem: str | None = None) -> Path:
+    """Return the path of one declared table of a stage folder, if it is there and has the declared columns."""
+    path = Path(folder) / f"{stem or name}.parquet"
+    try:
+        found = pq.read_schema(path).names
     except FileNotFoundError:
         raise InputError(path, "file not found", "run the stage that writes it, or give the right folder") from None
-    except pa.ArrowInvalid as error:
-        raise InputError(path, f"not a readable Parquet file ({one_line(str(error), 120)})", "delete its folder and run again") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _unreadable(path, error) from None
+    if absent := [column for column in schema.TABLES[name].names if column not in found]:
+        raise InputError(path, f"not the table '{name}': no column '{absent[0]}'", "delete its folder and run again")
+    return path
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    return InputError(path, f"not a readable Parquet file ({one_line(str(error), 120)})", "delete its folder and run again")
 
 
 def read_rows(folder: Path, name: str, columns: list[str] | None = None) -> list[dict]:
@@ -140,6 +156,8 @@ def staging(folder: Path) -> Iterator[Path]:
     try:
         yield scratch
         names = sorted(scratch.iterdir(), key=lambda path: (path.name == "manifest.json", path.name))
+        if (scratch / "manifest.json").exists():  # a kill among the moves must not leave an old manifest beside new files
+            (folder / "manifest.json").unlink(missing_ok=True)
         for path in names:
             target = folder / path.name
             if target.is_dir() and not target.is_symlink():
@@ -235,7 +253,11 @@ def write_manifest(
 
 def read_manifest(folder: Path) -> dict:
     """Read a stage folder's manifest."""
-    return read_json(Path(folder) / "manifest.json")
+    path = Path(folder) / "manifest.json"
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise InputError(path, "not a JSON object", "delete its folder and run again")
+    return found
 
 
 def packages() -> dict[str, str]:

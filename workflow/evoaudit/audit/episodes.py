@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from evoaudit.errors import InputError
-from evoaudit.store import read_rows, read_table
+from evoaudit.errors import InputError, one_line
+from evoaudit.store import read_rows, read_table, table_file
 
 #: Rows fetched at a time; with the sort spilling to disk this bounds memory at every corpus size.
 BATCH = 4096
@@ -61,7 +62,7 @@ BLANK = 0.995
 def episodes(folders: list[Path], wanted: set[str] | None = None, scratch: Path | None = None) -> Iterator[Episode]:
     """Yield the trajectories of normalised folders, only the ``wanted`` ids if given."""
     tables = {
-        name: ds.dataset([str(_file(folder, name)) for folder in folders], format="parquet")
+        name: ds.dataset([str(table_file(folder, name)) for folder in folders], format="parquet")
         for name in ("trajectories", "steps", "changes")
     }
     blank = _blank_images(folders)
@@ -84,20 +85,17 @@ def episodes(folders: list[Path], wanted: set[str] | None = None, scratch: Path 
             yield Episode(row, mine, {step["before_image"] for step in mine if step["before_image"] in blank})
 
 
-def _file(folder: Path, name: str) -> Path:
-    path = Path(folder) / f"{name}.parquet"
-    if not path.is_file():
-        raise InputError(path, "file not found", "run the stage that writes it, or give the right folder")
-    return path
-
-
 def _stream(connection: duckdb.DuckDBPyConnection, query: str, tables: dict[str, ds.Dataset]) -> Iterator[dict]:
     """Yield the rows of a query, a batch at a time."""
     cursor = connection.cursor()
     for name, table in tables.items():
         cursor.register(name, table)
-    for batch in cursor.sql(query).to_arrow_reader(BATCH):
-        yield from batch.to_pylist()
+    try:
+        for batch in cursor.sql(query).to_arrow_reader(BATCH):
+            yield from batch.to_pylist()
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        mend = "make room on the disk, or delete the normalised folders and run again"
+        raise InputError("normalised tables", f"cannot be read together ({one_line(str(error), 200)})", mend) from None
 
 
 def _blank_images(folders: list[Path]) -> set[str]:

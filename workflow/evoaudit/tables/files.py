@@ -56,7 +56,7 @@ def read(folder: Path, name: str) -> pa.Table:
         return pq.read_table(path, partitioning=None)
     except FileNotFoundError:
         raise InputError(path, "file not found", "run the stats stage") from None
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OSError) as error:
         raise InputError(path, f"not a readable Parquet file ({one_line(str(error), 120)})", "delete its folder and run again") from None
 
 
