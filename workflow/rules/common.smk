@@ -25,14 +25,14 @@ try:
         configs.read_yaml(Path(file))  # Snakemake's own reader keeps the last of two equal keys and says nothing.
     CONFIG = configs.check(config, FILES)
     PLAN = plans.build(CONFIG)
-except InputError as error:
+    KEYS = plans.write_keys(PLAN)
+except (InputError, OSError) as error:
     # One line and nothing else: Snakemake would add its own file and line to an exception.
     print(f"evoaudit: {error}", file=sys.stderr)
     raise SystemExit(2) from None
 
 RUN = CONFIG.run.name
 PRINTED = sorted(str(path) for path in PUBLISHED.glob("*.csv"))
-KEYS = plans.write_keys(PLAN)
 
 
 # The default target asks for every intermediate, so that one lost from the middle is made again.
