@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from evoaudit import schema, store
+from evoaudit import measure, pictures, schema, store
+from evoaudit import normalise as normaliser
 from evoaudit.__main__ import main
 from evoaudit.align import align
 from evoaudit.sources import jsonio
@@ -361,7 +362,7 @@ def test_a_full_disk_is_one_line_that_names_the_folder(tmp_path, monkeypatch, ca
         raise OSError(28, "No space left on device")
 
     root = plain(tmp_path / "in", episode("t", "img/0.png"))
-    monkeypatch.setattr(store, "write_table", full)
+    monkeypatch.setattr(normaliser, "_write", full)
     assert run(root, tmp_path / "out") == 2
     assert capsys.readouterr().err == f"evoaudit normalise: {tmp_path / 'out'}: No space left on device\n"
     assert not list((tmp_path / "out").iterdir())
@@ -388,7 +389,9 @@ def many(root: Path, order: random.Random | None = None) -> Path:
     return plain(root, *values, pictures=6)
 
 
-def test_threads_never_change_a_byte(tmp_path):
+def test_workers_never_change_a_byte(tmp_path, monkeypatch):
+    monkeypatch.setattr(measure, "ALONE", 3)
+    monkeypatch.setattr(measure, "MESSAGE", 2)
     root = many(tmp_path / "in", random.Random(3))
     for threads in (1, 3):
         assert run(root, tmp_path / f"out-{threads}", threads=threads) == 0
@@ -396,6 +399,73 @@ def test_threads_never_change_a_byte(tmp_path):
     first, second = (json.loads((tmp_path / f"out-{threads}" / "manifest.json").read_text()) for threads in (1, 3))
     assert first["files"] == second["files"]
     assert first["counts"] == second["counts"]
+
+
+def test_a_killed_worker_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(measure, "ALONE", 0)
+    monkeypatch.setattr(measure, "_start", _die)
+    assert run(many(tmp_path / "in"), tmp_path / "out", threads=2) == 2
+    assert "a worker process was killed" in capsys.readouterr().err
+    assert not list((tmp_path / "out").iterdir())
+
+
+def _die(*_: object) -> None:
+    os._exit(9)
+
+
+@pytest.fixture
+def decodings(monkeypatch) -> list[int]:
+    """The pictures decoded so far, by size of their file."""
+    met: list[int] = []
+    real = pictures._words
+    monkeypatch.setattr(pictures, "_words", lambda image: met.append(1) or real(image))
+    return met
+
+
+def test_a_rerun_with_more_logs_decodes_the_new_pictures_only(tmp_path, decodings):
+    root = plain(tmp_path / "in", *(episode(name, f"img/{k}.png", f"img/{k + 1}.png") for k, name in enumerate("abc")), pictures=4)
+    assert run(root, tmp_path / "results" / "one") == 0
+    assert len(decodings) == 6  # three trajectories of two pictures each
+    decodings.clear()
+    more = [episode(name, f"img/{k}.png", f"img/{k + 1}.png") for k, name in enumerate("abcde")]
+    plain(root, *more, pictures=6)
+    assert run(root, tmp_path / "results" / "two") == 0
+    assert len(decodings) == 4  # two new trajectories of two pictures, one of them old but compared with a new one
+    assert run(root, tmp_path / "elsewhere" / "two") == 0
+    assert digests(tmp_path / "results" / "two") == digests(tmp_path / "elsewhere" / "two")
+
+
+def test_knowledge_that_was_damaged_or_belongs_to_others_is_not_used(tmp_path, decodings):
+    root = plain(tmp_path / "in", episode("a", "img/0.png", "img/1.png"), pictures=2)
+    assert run(root, tmp_path / "results" / "one") == 0
+    for file, old, new in (
+        ("images.parquet", None, b"junk"),
+        ("manifest.json", b'"format_version": ', b'"format_version": 9'),
+        ("manifest.json", b'"source": "own"', b'"source": "other"'),
+        ("manifest.json", b'"pillow": "', b'"pillow": "0.'),
+        ("manifest.json", b"{", b"["),
+    ):
+        folder = tmp_path / old.hex()[:20] / file if old else tmp_path / "x"
+        shutil.copytree(tmp_path / "results" / "one", folder / "one")
+        raw = (folder / "one" / file).read_bytes()
+        (folder / "one" / file).write_bytes(raw.replace(old, new, 1) if old else new)
+        decodings.clear()
+        assert run(root, folder / "two") == 0
+        assert len(decodings) == 2, file
+        assert digests(folder / "two") == digests(tmp_path / "results" / "one")
+
+
+def test_obs_phase_overrules_the_source(tmp_path, capsys):
+    root = plain(tmp_path / "in", episode("a", "img/0.png", "img/1.png", "img/2.png"), pictures=3)
+    assert run(root, tmp_path / "before") == 0
+    assert run(root, tmp_path / "after", options={"obs_phase": "after"}) == 0
+    honest, moved = rows(tmp_path / "before", "steps"), rows(tmp_path / "after", "steps")
+    assert {row["obs_phase"] for row in moved} == {"after"}
+    assert [row["after_image"] for row in moved] == [row["before_image"] for row in honest]
+    assert [row["before_image"] for row in moved] == [None, *(row["before_image"] for row in honest[:-1])]
+    both = plain(tmp_path / "both", episode("a", steps=[{"action": "click", "before_image": "img/0.png", "after_image": "img/1.png"}]))
+    assert run(both, tmp_path / "out", options={"obs_phase": "after"}) == 2
+    assert "remove obs_phase" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("group", [8192, 16])

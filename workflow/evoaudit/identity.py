@@ -12,7 +12,8 @@ from typing import Any
 #: Stage → version of what its output means. Bump it when the same settings come to mean something else.
 FORMAT = {
     "simulate": 1,
-    "normalise": 1,
+    "download": 1,
+    "normalise": 2,
     "mine": 1,
     "images": 1,
     "infer": 1,

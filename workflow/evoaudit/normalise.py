@@ -1,32 +1,35 @@
 """From a reader's records to the shared schema: identities, adjacency, pictures, what changed, and a reason for all that is left out.
 
-Memory is bounded by a few trajectories and light rows a picture, whatever the size of the source. The output is a function
-of the source alone: not of threads, and not of the order in which records lie in it.
+Memory is bounded by a few trajectories, whatever the size of the source: rows go to disk as they come and are sorted there.
+The output is a function of the source alone: not of workers, not of the order in which records lie in it, and not of what
+earlier runs already knew about its pictures.
 """
 
-import hashlib
 import math
+import shutil
 import unicodedata
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evoaudit import pictures, schema, store
+from evoaudit import known as knowledge
+from evoaudit import schema, store
 from evoaudit.actions import OPS
 from evoaudit.align import Aligned, align
 from evoaudit.errors import InputError, one_line
+from evoaudit.measure import Measured, Pairs, measured
 from evoaudit.pictures import Inspected
 from evoaudit.sources import MODULES, jsonio, reader
 from evoaudit.sources.base import Annotation, Picture, Skipped, Step, Trajectory
-from evoaudit.store import ROW_GROUP, Counts, TableWriter, text
+from evoaudit.store import ROW_GROUP, Counts, TableWriter, drop_row, text
 
 #: Characters kept of a source's free texts; longer ones end in an ellipsis.
 TEXT_LIMIT = 20_000
@@ -41,8 +44,18 @@ OVERRIDES = ("license", "domain", "benchmark", "experiment", "agent", "website")
 #: Notes a record left out: unit, item, reason, detail.
 Drop = Callable[[str, str, str, str | None], None]
 
-#: Decoded pictures a trajectory keeps at a time; consecutive steps share theirs.
-_OPEN_PICTURES = 3
+#: Table → what its rows are sorted by.
+ORDER = {
+    "trajectories": ("trajectory_id",),
+    "steps": ("trajectory_id", "step"),
+    "changes": ("trajectory_id", "step"),
+    "oracle_results": ("trajectory_id", "oracle", "oracle_version", "verdict", "status"),
+    "annotations": ("trajectory_id", '"row"', "question", "annotator"),
+    "truth": ("trajectory_id",),
+    "drops": ("unit", "reason", "item", "detail"),
+}
+#: Drop rows held before they are written.
+_HELD_DROPS = 1000
 
 
 @dataclass(frozen=True)
@@ -64,35 +77,41 @@ class Source:
         return reader(self.kind)
 
 
-@dataclass(slots=True)
-class _Examined:
-    """A trajectory with everything its pictures had to say."""
-
-    trajectory: Trajectory
-    trajectory_id: str
-    aligned: list[Aligned]
-    #: Reference → what the picture is, without its pixels.
-    looks: dict[Picture, Inspected]
-    changes: list[dict]
+#: A trajectory with its id and its screens, as `align` gives them.
+_Record = tuple[str, Trajectory, list[Aligned]]
 
 
-def normalise(folder: Path, counts: Counts, source: Source, threads: int = 1) -> None:
-    """Read a source and write the tables of the normalise stage into ``folder``."""
+def normalise(folder: Path, counts: Counts, source: Source, workers: int = 1, earlier: Sequence[Path] = ()) -> None:
+    """Read a source and write the tables of the normalise stage into ``folder``.
+
+    ``earlier`` are finished folders of the same source; pictures they know are not decoded again.
+    """
     _check_root(source)
     tasks = _tasks(source)
     truth = _truth(source)
     work = folder / "unsorted"
     work.mkdir()
+    known = knowledge.gather(earlier, work / "known.sqlite") if earlier else None
     tables = _Tables(source, counts, work, tasks, truth)
-    for item in _in_order(records(source, tables.drop), source, threads):
-        if isinstance(item, _Examined):
-            tables.add(item)
-        else:
+    for item, seen in measured(_work(source, tables.drop), source.name, source.root, known, workers):
+        if isinstance(item, Annotation):
             tables.annotate(item)
+        else:
+            tables.add(item, seen)
     tables.finish(folder)
     for path in sorted(work.iterdir()):
         path.unlink()
     work.rmdir()
+
+
+def _work(source: Source, drop: Drop) -> Iterator[tuple[_Record | Annotation, Pairs | None]]:
+    """Yield every record kept with the screens to be measured."""
+    for record in records(source, drop):
+        if isinstance(record, Annotation):
+            yield record, None
+        else:
+            aligned = align(record[1])
+            yield (*record, aligned), [(step.before, step.after) for step in aligned]
 
 
 def _check_root(source: Source) -> None:
@@ -126,6 +145,7 @@ def records(source: Source, drop: Drop) -> Iterator[tuple[str, Trajectory] | Ann
             drop("trajectory", item, "duplicate_id", "a trajectory with this id came before")
         else:
             known.add(record.native_id)
+            _set_phase(record, source)
             yield trajectory_id(source, record.native_id), record
 
 
@@ -150,133 +170,36 @@ def id_fault(native_id: str, kind: str) -> str | None:
     return None
 
 
-def _in_order(records: Iterable[tuple[str, Trajectory] | Annotation], source: Source, threads: int) -> Iterator[_Examined | Annotation]:
-    """Examine trajectories on ``threads`` threads, a few ahead, and yield them as they came."""
-    memory: dict[str, tuple[str, float]] = {}
-    if threads <= 1:
-        for record in records:
-            yield record if isinstance(record, Annotation) else examine(source, *record, memory)
+def _set_phase(trajectory: Trajectory, source: Source) -> None:
+    """Put pictures before or after their actions as the source's ``obs_phase`` says, where its reader says otherwise."""
+    phase = source.options.get("obs_phase")
+    if phase in (None, trajectory.obs_phase):
         return
-    waiting: deque[Future[_Examined] | Annotation] = deque()
-    with ThreadPoolExecutor(threads, thread_name_prefix="normalise") as pool:
-        for record in records:
-            waiting.append(record if isinstance(record, Annotation) else pool.submit(examine, source, *record, memory))
-            if len(waiting) > 2 * threads:
-                yield _result(waiting.popleft())
-        while waiting:
-            yield _result(waiting.popleft())
-
-
-def _result(item: "Future[_Examined] | Annotation") -> _Examined | Annotation:
-    return item if isinstance(item, Annotation) else item.result()
-
-
-def examine(source: Source, identity: str, trajectory: Trajectory, memory: dict[str, tuple[str, float]]) -> _Examined:
-    """Align a trajectory, decode each of its pictures once, and measure each step's change."""
-    aligned = align(trajectory)
-    looks: dict[Picture, Inspected] = {}
-    opened: OrderedDict[Picture, Inspected] = OrderedDict()
-
-    def look(picture: Picture | None) -> Inspected | None:
-        if picture is None:
-            return None
-        known = looks.get(picture)
-        if known is not None and known.status != "ok":
-            return known
-        if picture in opened:
-            opened.move_to_end(picture)
-            return opened[picture]
-        found = open_reference(source, picture, memory)
-        looks[picture] = _light(found)
-        if found.status == "ok":
-            opened[picture] = found
-            if len(opened) > _OPEN_PICTURES:
-                opened.popitem(last=False)
-        return found
-
-    changes = []
-    for index, step in enumerate(aligned):
-        before, after = look(step.before), look(step.after)
-        changes.append({"trajectory_id": identity, "step": index, **_change(before, after)})
-    return _Examined(trajectory, identity, aligned, looks, changes)
-
-
-def open_reference(source: Source, picture: Picture, memory: dict[str, tuple[str, float]]) -> Inspected:
-    """Inspect a picture a reader refers to; broken ones get an id of their own, made of where they should be."""
-    if picture.load is not None:
-        try:
-            data = picture.load() or None
-            found = pictures.inspect(bytes(data) if data is not None else None, memory)
-        except Exception as error:  # a reader's own library may raise anything over damaged containers
-            found = Inspected("missing", detail=f"cannot be read from its container ({type(error).__name__})")
-    else:
-        path = jsonio.confined(source.root, picture.file)
-        outside = Inspected("missing", detail="the name is unsafe or leads out of the source's folder")
-        found = outside if path is None else pictures.inspect(path, memory)
-    if found.status == "ok":
-        return found
-    mark = hashlib.sha256(store.canonical([source.name, text(picture.file), text(picture.member)]).encode()).hexdigest()[:32]
-    return Inspected(found.status, f"broken-{mark}", found.file_sha256, found.width, found.height, found.format, detail=found.detail)
-
-
-def _light(found: Inspected) -> Inspected:
-    return Inspected(
-        found.status,
-        found.image_id,
-        found.file_sha256,
-        found.width,
-        found.height,
-        found.format,
-        found.phash,
-        found.blank,
-        None,
-        found.detail,
-    )
-
-
-def _change(before: Inspected | None, after: Inspected | None) -> dict:
-    """Return the measured columns of a `changes` row."""
-    unknown = {"state": "unknown", "changed_pixels": None, "changed_tiles": None, "tiles_x": None, "tiles_y": None, "tiles": None}
-    if before is None or after is None or before.status != "ok" or after.status != "ok":
-        return unknown
-    if (before.width, before.height) != (after.width, after.height):
-        return unknown
-    tiles_x, tiles_y = -(-before.width // pictures.TILE), -(-before.height // pictures.TILE)
-    if before.image_id == after.image_id:
-        return {
-            "state": "same",
-            "changed_pixels": 0,
-            "changed_tiles": 0,
-            "tiles_x": tiles_x,
-            "tiles_y": tiles_y,
-            "tiles": bytes(-(-tiles_x * tiles_y // 8)),
-        }
-    change = pictures.tile_changes(before.pixels, after.pixels)
-    return {
-        "state": "changed",
-        "changed_pixels": change.changed_pixels,
-        "changed_tiles": int(change.tiles.sum()),
-        "tiles_x": tiles_x,
-        "tiles_y": tiles_y,
-        "tiles": change.bitmap,
-    }
+    if trajectory.obs_phase == "both":
+        raise InputError(f"source '{source.name}'", "logs the screens before and after each action", "remove obs_phase")
+    for step in trajectory.steps:
+        step.before, step.after = (None, step.before) if phase == "after" else (step.after, None)
+    trajectory.obs_phase, trajectory.final = phase, None
 
 
 class _Tables:
-    """Collect rows: steps and changes go to disk as they come, the light tables wait to be sorted."""
+    """Write rows as they come, unsorted, and sort them at the end."""
 
     def __init__(self, source: Source, counts: Counts, work: Path, tasks: dict[str, dict], truth: dict[str, dict]) -> None:
         self.source, self.counts, self.work, self.tasks, self.truth = source, counts, work, tasks, truth
-        self.sorted, self.last = True, ""
-        self.rows: dict[str, list[dict]] = {name: [] for name in ("trajectories", "oracle_results", "annotations", "truth")}
-        self.images: dict[str, tuple[str, str | None, Inspected]] = {}
-        self.uses: Counter[str] = Counter()
-        self.references: set[tuple[str, str | None]] = set()
         self.hashes: dict[str, str] = {}
-        self.steps, self.changes = TableWriter(work, "steps"), TableWriter(work, "changes")
+        self.writers = {name: TableWriter(work, name) for name in (*ORDER, "images")}
+        #: Pictures that are not there or cannot be decoded, as rows of `drops`; a place may come up more than once.
+        self.broken = TableWriter(work, "drops", "broken")
 
     def drop(self, unit: str, item: str, reason: str, detail: str | None = None) -> None:
         self.counts.drop(unit, self.source.name, item, reason, detail)
+        if len(self.counts.rows) >= _HELD_DROPS:
+            self._spill()
+
+    def _spill(self) -> None:
+        self.writers["drops"].extend(self.counts.rows)
+        self.counts.rows.clear()
 
     def annotate(self, record: Annotation) -> None:
         """Add one answer of a source's own annotator."""
@@ -284,7 +207,7 @@ class _Tables:
             self.drop("row", f"row {record.row}: {record.native_id}", "unsafe_id", fault)
             return
         self.counts.keep("row")
-        self.rows["annotations"].append(
+        self.writers["annotations"].add(
             {
                 "trajectory_id": trajectory_id(self.source, record.native_id),
                 "annotator": text(record.annotator, 200),
@@ -297,31 +220,38 @@ class _Tables:
             }
         )
 
-    def add(self, found: _Examined) -> None:
-        """Add one examined trajectory."""
-        trajectory, identity = found.trajectory, found.trajectory_id
-        self.sorted, self.last = self.sorted and self.last < identity, identity
+    def add(self, record: _Record, seen: Measured) -> None:
+        """Add one measured trajectory."""
+        identity, trajectory, aligned = record
         self.counts.keep("trajectory")
         self.counts.keep("step", len(trajectory.steps))
-        for picture, look in found.looks.items():
-            self._picture(picture, look)
-        for index, aligned in enumerate(found.aligned):
-            self.steps.add(self._step(found, index))
-            self._transition(f"{identity}#{index}", aligned, found.looks)
-        self.changes.extend(found.changes)
+        for picture, look in seen.looks.items():
+            self.writers["images"].add(self._image(picture, look))
+            if look.status != "ok":
+                place = text(picture.file, 4000) + ("" if picture.member is None else f"#{text(picture.member, 200)}")
+                self.broken.add(drop_row("normalise", "picture", self.source.name, place, look.status, look.detail))
+        for index, (step, screens, change) in enumerate(zip(trajectory.steps, aligned, seen.changes, strict=True)):
+            self.writers["steps"].add(self._step(trajectory, identity, index, step, screens, seen.looks))
+            self.writers["changes"].add({"trajectory_id": identity, "step": index, **change})
+            self._transition(f"{identity}#{index}", screens, seen.looks)
         self._trajectory(trajectory, identity)
 
-    def _picture(self, picture: Picture, look: Inspected) -> None:
-        file, member = text(picture.file, 4000) or "", text(picture.member, 200)
-        if (file, member) not in self.references:
-            self.references.add((file, member))
-            if look.status == "ok":
-                self.counts.keep("picture")
-            else:
-                self.drop("picture", file if member is None else f"{file}#{member}", look.status, look.detail)
-        known = self.images.get(look.image_id)
-        if known is None or (file, member or "") < (known[0], known[1] or ""):
-            self.images[look.image_id] = (file, member, look)
+    def _image(self, picture: Picture, look: Inspected) -> dict:
+        """Return an `images` row of one reference; uses are counted, and twins joined, when all are known."""
+        return {
+            "image_id": look.image_id,
+            "source": self.source.name,
+            "file": text(picture.file, 4000) or "",
+            "member": text(picture.member, 200),
+            "file_sha256": look.file_sha256,
+            "width": look.width,
+            "height": look.height,
+            "format": look.format,
+            "status": look.status,
+            "phash": look.phash,
+            "blank": look.blank,
+            "n_uses": 0,
+        }
 
     def _transition(self, item: str, aligned: Aligned, looks: dict[Picture, Inspected]) -> None:
         """Count a step's pair of screens: kept if both can be seen and only this step's action lies between them."""
@@ -334,17 +264,17 @@ class _Tables:
         else:
             self.drop("transition", item, reason)
 
-    def _step(self, found: _Examined, index: int) -> dict:
-        step, aligned = found.trajectory.steps[index], found.aligned[index]
+    def _step(
+        self, trajectory: Trajectory, identity: str, index: int, step: Step, screens: Aligned, looks: dict[Picture, Inspected]
+    ) -> dict:
         if step.op not in OPS:
             raise ValueError(f"{self.source.kind}: its reader gave the operation '{step.op}', which is none of ours")
-        ids = [found.looks[picture].image_id if picture else None for picture in (aligned.before, aligned.after)]
-        self.uses.update(image_id for image_id in ids if image_id)
+        ids = [looks[picture].image_id if picture else None for picture in (screens.before, screens.after)]
         return {
-            "trajectory_id": found.trajectory_id,
+            "trajectory_id": identity,
             "step": index,
             "source_step": text(step.source_step, 200),
-            "gap_before": aligned.gap_before,
+            "gap_before": screens.gap_before,
             "op": step.op,
             "op_raw": text(step.op_raw, TEXT_LIMIT),
             "value": text(step.value, TEXT_LIMIT),
@@ -354,7 +284,7 @@ class _Tables:
             "page_text": text(step.page_text, PAGE_TEXT_LIMIT),
             "before_image": ids[0],
             "after_image": ids[1],
-            "obs_phase": found.trajectory.obs_phase,
+            "obs_phase": trajectory.obs_phase,
             "timestamp": _finite(step.timestamp),
             "error": text(step.error, 2000),
         }
@@ -367,7 +297,7 @@ class _Tables:
         for name in ("instruction", "reference"):
             given[name] = task.get(name) if getattr(trajectory, name) is None else getattr(trajectory, name)
         limits = {"instruction": TEXT_LIMIT, "reference": TEXT_LIMIT}
-        self.rows["trajectories"].append(
+        self.writers["trajectories"].add(
             {
                 **{name: text(value, limits.get(name, 500)) for name, value in given.items()},
                 "trajectory_id": identity,
@@ -386,7 +316,7 @@ class _Tables:
             }
         )
         for oracle in trajectory.oracles:
-            self.rows["oracle_results"].append(
+            self.writers["oracle_results"].add(
                 {
                     "trajectory_id": identity,
                     "oracle": text(oracle.oracle, 500),
@@ -398,7 +328,7 @@ class _Tables:
             )
         planted = self.truth.pop(trajectory.native_id, None)
         if planted is not None:
-            self.rows["truth"].append({"trajectory_id": identity, **planted})
+            self.writers["truth"].add({"trajectory_id": identity, **planted})
 
     def _benchmark(self, benchmark: str | None) -> str | None:
         """Mark simulated trajectories in the benchmark's name, so that no table can mix them up with real ones."""
@@ -417,87 +347,75 @@ class _Tables:
 
     def finish(self, folder: Path) -> None:
         """Write every table, sorted by identity; refuse a source of which nothing was kept."""
-        self.steps.close()
-        self.changes.close()
-        if not self.rows["trajectories"] and not self.rows["annotations"]:
+        if not self.counts.kept["trajectory"] and not self.counts.kept["row"]:
             self._refuse()
         for native_id in sorted(self.truth):
             self.drop("row", f"truth: {native_id}", "no_trajectory", "planted truth of a trajectory that was not kept")
-        keys = {
-            "trajectories": ("trajectory_id",),
-            "truth": ("trajectory_id",),
-            "oracle_results": ("trajectory_id", "oracle", "oracle_version", "verdict", "status"),
-            "annotations": ("trajectory_id", "row", "question", "annotator"),
-        }
-        for name, columns in keys.items():
-            store.write_table(folder, name, sorted(self.rows[name], key=lambda row: [_sortable(row[column]) for column in columns]))
-        store.write_table(folder, "images", (self._image(image_id) for image_id in sorted(self.images)))
-        for name in ("steps", "changes"):
-            if self.sorted:
-                (self.work / f"{name}.parquet").replace(folder / f"{name}.parquet")
-            else:
-                _sort(self.work, name, folder)
-        rows = sorted(self.counts.rows, key=lambda row: [_sortable(row[column]) for column in ("unit", "reason", "item", "detail")])
-        store.write_table(folder, "drops", rows)
+        self._spill()
+        for writer in (*self.writers.values(), self.broken):
+            writer.close()
+        try:
+            with duckdb.connect(config={"memory_limit": "400MB", "temp_directory": str(self.work / "spill"), "threads": 2}) as database:
+                for name in (*self.writers, "broken"):
+                    place = str(self.work / f"{name}.parquet").replace("'", "''")
+                    database.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{place}')")
+                self._images(database, folder)
+                for name, columns in ORDER.items():
+                    rows = "(FROM drops UNION ALL SELECT DISTINCT * FROM broken)" if name == "drops" else name
+                    order = ", ".join(f"{column} NULLS FIRST" for column in columns)
+                    _write(database.sql(f"SELECT * FROM {rows} ORDER BY {order}"), folder, name)
+        except duckdb.Error as error:
+            fault = one_line(str(error), 200)
+            raise InputError(folder, f"its tables cannot be sorted ({fault})", "make room on the disk and run again") from None
+        shutil.rmtree(self.work / "spill", ignore_errors=True)
 
-    def _image(self, image_id: str) -> dict:
-        file, member, look = self.images[image_id]
-        return {
-            "image_id": image_id,
-            "source": self.source.name,
-            "file": file,
-            "member": member,
-            "file_sha256": look.file_sha256,
-            "width": look.width,
-            "height": look.height,
-            "format": look.format,
-            "status": look.status,
-            "phash": look.phash,
-            "blank": look.blank,
-            "n_uses": self.uses[image_id],
-        }
+    def _images(self, database: duckdb.DuckDBPyConnection, folder: Path) -> None:
+        """Count every place where a picture was looked for, and write one row a picture with the first of its places."""
+        [(kept,)] = database.sql("SELECT count(*) FROM (SELECT DISTINCT file, member FROM images WHERE status = 'ok')").fetchall()
+        self.counts.keep("picture", kept)
+        for reason, n in database.sql("SELECT reason, count(*) FROM (SELECT DISTINCT * FROM broken) GROUP BY reason").fetchall():
+            self.counts.drop_many("picture", reason, n)
+        pictures = database.sql("""
+            WITH used AS (
+                SELECT image_id, count(*) AS uses
+                FROM (SELECT before_image AS image_id FROM steps UNION ALL SELECT after_image FROM steps)
+                GROUP BY image_id
+            ), first AS (
+                SELECT DISTINCT ON (image_id) * FROM images ORDER BY image_id, file, coalesce(member, '')
+            )
+            SELECT first.* REPLACE (coalesce(used.uses, 0) AS n_uses) FROM first LEFT JOIN used USING (image_id) ORDER BY image_id
+        """)
+        _write(pictures, folder, "images")
 
     def _refuse(self) -> None:
         layout = getattr(self.source.module, "LAYOUT", None)
         mend = f"expected e.g. {layout}" if layout else f"give the folder of source '{self.source.name}'"
-        if not self.counts.rows:
+        self._spill()
+        self.writers["drops"].close()
+        left_out = store.read_rows(self.work, "drops")
+        if not left_out:
             raise InputError(self.source.root, f"holds no {self.source.kind} trajectories", mend)
-        reasons = Counter((row["unit"], row["reason"]) for row in self.counts.rows if row["unit"] in {"trajectory", "row"})
-        reasons = reasons or Counter((row["unit"], row["reason"]) for row in self.counts.rows)
+        reasons = Counter((row["unit"], row["reason"]) for row in left_out if row["unit"] in {"trajectory", "row"})
+        reasons = reasons or Counter((row["unit"], row["reason"]) for row in left_out)
         (unit, reason), number = min(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
-        first = min((row for row in self.counts.rows if (row["unit"], row["reason"]) == (unit, reason)), key=lambda row: row["item"])
+        first = min((row for row in left_out if (row["unit"], row["reason"]) == (unit, reason)), key=lambda row: row["item"])
         found = f"'{reason}' {number} time{'s' * (number > 1)}, first {first['item']}"
         found += f" ({first['detail']})" if first["detail"] else ""
         raise InputError(self.source.root, f"nothing could be read as {self.source.kind}: {found}", mend)
 
 
-def _sort(work: Path, name: str, folder: Path) -> None:
-    """Sort a table by trajectory and step on disk, and write it as if it had come in that order."""
-    import duckdb
-
-    unsorted = str(work / f"{name}.parquet").replace("'", "''")
-    spill = str(work).replace("'", "''")
+def _write(rows: duckdb.DuckDBPyRelation, folder: Path, name: str) -> None:
+    """Write sorted rows as a declared table, in row groups of the usual size whatever the batches they come in."""
     declared = schema.TABLES[name]
-    try:
-        with (
-            duckdb.connect(config={"memory_limit": "1GB", "temp_directory": spill, "threads": 2}) as database,
-            pq.ParquetWriter(folder / f"{name}.parquet", declared, compression="zstd", write_statistics=True) as writer,
-        ):
-            ordered = database.sql(f"SELECT * FROM read_parquet('{unsorted}') ORDER BY trajectory_id, step")
-            rest = declared.empty_table()
-            for batch in pa.RecordBatchReader.from_stream(ordered):
-                rest = pa.concat_tables([rest, pa.Table.from_batches([batch]).cast(declared)])
-                while rest.num_rows >= ROW_GROUP:
-                    writer.write_table(rest.slice(0, ROW_GROUP).combine_chunks())
-                    rest = rest.slice(ROW_GROUP)
-            if rest.num_rows:
-                writer.write_table(rest.combine_chunks())
-    except duckdb.Error as error:
-        raise InputError(
-            folder, f"'{name}' cannot be sorted ({one_line(str(error), 200)})", "make room on the disk and run again"
-        ) from None
-    for path in work.glob("duckdb_temp*"):
-        path.unlink()
+    with pq.ParquetWriter(folder / f"{name}.parquet", declared, compression="zstd", write_statistics=True) as writer:
+        rest = declared.empty_table()
+        for batch in pa.RecordBatchReader.from_stream(rows):
+            rest = pa.concat_tables([rest, pa.Table.from_batches([batch]).cast(declared)])
+            while rest.num_rows >= ROW_GROUP:
+                writer.write_table(rest.slice(0, ROW_GROUP).combine_chunks())
+                rest = rest.slice(ROW_GROUP)
+        if rest.num_rows:
+            writer.write_table(rest.combine_chunks())
 
 
 def _tasks(source: Source) -> dict[str, dict]:
@@ -559,7 +477,3 @@ def _target(step: Step) -> dict | None:
 
 def _finite(value: float | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
-
-
-def _sortable(value: Any) -> tuple:
-    return (value is not None, value if value is not None else "")

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -55,9 +56,14 @@ class Inspected:
     phash: str | None = None
     #: Share of the commonest colour, 0…1.
     blank: float | None = None
-    #: (height, width, 3) uint8, read-only.
-    pixels: np.ndarray | None = None
+    #: (height, width) uint32, a pixel a word: red, green and blue from the lowest byte up, the highest byte 255.
+    words: np.ndarray | None = None
     detail: str | None = None
+
+    @property
+    def pixels(self) -> np.ndarray | None:
+        """Return the picture as (height, width, 3) uint8, or None."""
+        return None if self.words is None else self.words.view(np.uint8).reshape(*self.words.shape, 4)[..., :3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +80,15 @@ class Change:
         return np.packbits(self.tiles).tobytes()
 
 
-def inspect(data: bytes | Path | None, memory: dict[str, tuple[str, float]] | None = None) -> Inspected:
+def inspect(
+    data: bytes | Path | None,
+    memory: dict[str, tuple[str, float]] | None = None,
+    known: Callable[[str], Inspected | None] | None = None,
+) -> Inspected:
     """Decode a picture and describe it; whatever is wrong with it becomes a status, never an exception or a warning.
 
-    ``memory`` holds phash and blankness of images met before, so that equal screens are described once.
+    ``memory`` holds phash and blankness of images met before, so that equal screens are described once. ``known`` is asked
+    by the hash of the file for what is known of it already; then nothing is decoded, and ``words`` is None.
     Animations give their first frame, transparency is laid on white, EXIF rotation is ignored (screens have none).
     """
     if isinstance(data, Path):
@@ -97,6 +108,8 @@ def inspect(data: bytes | Path | None, memory: dict[str, tuple[str, float]] | No
         return Inspected("lfs_pointer", file_sha256=digest, detail="a Git LFS pointer, not the picture")
     if not data:
         return Inspected("truncated", file_sha256=digest, detail="empty file")
+    if known is not None and (found := known(digest)) is not None:
+        return found
     size: tuple[int, int] | None = None
     name: str | None = None
     try:
@@ -107,8 +120,7 @@ def inspect(data: bytes | Path | None, memory: dict[str, tuple[str, float]] | No
             size, name = image.size, "jpeg" if image.format == "MPO" else (image.format or "").lower()
             if fault := _oversize(size):
                 return Inspected("too_large", None, digest, *_stored(size), name, detail=fault)
-            rgb = _flat(image)
-        pixels = np.asarray(rgb)
+            words = _words(image)
     except Exception as error:  # decoders fed arbitrary bytes raise arbitrary errors
         known = size is not None or data.startswith(_MAGIC)
         detail = "the picture breaks off or is damaged" if known else "not a picture in a known format"
@@ -120,18 +132,18 @@ def inspect(data: bytes | Path | None, memory: dict[str, tuple[str, float]] | No
             name,
             detail=f"{detail} ({type(error).__name__})",
         )
-    height, width = pixels.shape[:2]
+    height, width = words.shape
     mark = hashlib.sha256(f"{width}x{height}:".encode())
-    mark.update(pixels)
+    mark.update(words)
     image_id = mark.hexdigest()
     described = None if memory is None else memory.get(image_id)
     if described is None:
-        described = _phash(rgb), _blank(pixels)
+        described = _phash(words), _blank(words)
         if memory is not None:
             if len(memory) >= MEMORY_LIMIT:
                 memory.clear()
             memory[image_id] = described
-    return Inspected("ok", image_id, digest, width, height, name, *described, pixels)
+    return Inspected("ok", image_id, digest, width, height, name, *described, words)
 
 
 def encoded_bytes(root: Path, file: str, member: str | None = None, kind: str | None = None) -> bytes:
@@ -170,29 +182,34 @@ def decode(data: bytes, where: object) -> Image.Image:
 def open_picture(root: Path, file: str, member: str | None = None, kind: str | None = None) -> np.ndarray:
     """Return a picture's pixels, (height, width, 3) uint8; raises `InputError` if it can no longer be read."""
     found = inspect(encoded_bytes(root, file, member, kind))
-    if found.pixels is None:
+    pixels = found.pixels
+    if pixels is None:
         raise InputError(Path(root, file), f"picture has changed since the source was read ({found.status})", _MEND)
-    return found.pixels
+    return pixels
 
 
 def tile_changes(a: np.ndarray, b: np.ndarray) -> Change:
     """Return what differs between two pictures of one size, pixel by pixel and by 16-pixel tile.
 
-    Source of threshold and tile: measurements on paired screens, where they miss hover highlights and keep a typed character.
+    Pictures are words (see `Inspected`) or (height, width, 3) uint8. Source of threshold and tile: measurements on paired
+    screens, where they miss hover highlights and keep a typed character.
     """
-    height, width = a.shape[:2]
+    a, b = _as_words(a), _as_words(b)
+    height, width = a.shape
     tiles = np.zeros((-(-height // TILE), -(-width // TILE)), bool)
-    total = 0
-    for row, top in enumerate(range(0, height, TILE)):
-        x, y = a[top : top + TILE], b[top : top + TILE]
-        if np.array_equal(x, y):  # most of two consecutive screens is equal, and a strip is compared at memory speed
-            continue
-        over = (np.maximum(x, y) - np.minimum(x, y)) > CHANGE_THRESHOLD
-        changed = over[..., 0] | over[..., 1] | over[..., 2]
-        columns = np.count_nonzero(changed, axis=0)
-        total += int(columns.sum())
-        tiles[row] = np.add.reduceat(columns, np.arange(0, width, TILE)) > 0
-    return Change(total, tiles)
+    different = a != b
+    # Most of two consecutive screens is equal; only the box around what differs is looked at closely.
+    rows, columns = np.flatnonzero(different.any(axis=1)), np.flatnonzero(different.any(axis=0))
+    if not len(rows):
+        return Change(0, tiles)
+    top, left = rows[0] // TILE * TILE, columns[0] // TILE * TILE
+    box = (slice(top, rows[-1] + 1), slice(left, columns[-1] + 1))
+    x, y = (np.ascontiguousarray(picture[box]).view(np.uint8) for picture in (a, b))
+    over = ((np.maximum(x, y) - np.minimum(x, y)) > CHANGE_THRESHOLD).view(np.uint32) != 0
+    counts = np.add.reduceat(over, np.arange(0, over.shape[0], TILE), axis=0, dtype=np.int32)
+    counts = np.add.reduceat(counts, np.arange(0, over.shape[1], TILE), axis=1)
+    tiles[top // TILE : top // TILE + counts.shape[0], left // TILE : left // TILE + counts.shape[1]] = counts > 0
+    return Change(int(counts.sum()), tiles)
 
 
 def unpack(bitmap: bytes, tiles_x: int, tiles_y: int) -> np.ndarray:
@@ -227,23 +244,41 @@ def _flat(image: Image.Image) -> Image.Image:
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
-def _phash(image: Image.Image) -> str:
-    """Return the 64-bit perceptual hash; large pictures are first averaged down to 256 pixels or a little more, which is faster."""
-    grey = image.convert("L")
-    factors = [max(1, side // 256) for side in grey.size]
-    return str(imagehash.phash(grey.reduce(tuple(factors)) if max(factors) > 1 else grey))
+def _words(image: Image.Image) -> np.ndarray:
+    """Decode an opened picture to words."""
+    if image.mode == "P" and "transparency" not in image.info:  # screens are often stored with a palette: look its colours up once
+        image.load()
+        palette = np.full(256, 0xFF000000, np.uint32)
+        colours = np.frombuffer(image.palette.tobytes() if image.palette.mode == "RGB" else b"", np.uint8)
+        if len(colours) >= 3:
+            colours = colours[: len(colours) // 3 * 3].reshape(-1, 3).astype(np.uint32)[:256]
+            palette[: len(colours)] |= colours[:, 0] | colours[:, 1] << 8 | colours[:, 2] << 16
+            return np.take(palette, np.asarray(image), mode="clip")
+    rgb = _flat(image)
+    found = np.frombuffer(rgb.tobytes("raw", "RGBX"), "<u4").reshape(rgb.size[1], rgb.size[0])
+    return found | np.uint32(0xFF000000)
 
 
-def _blank(pixels: np.ndarray) -> float:
+def _as_words(picture: np.ndarray) -> np.ndarray:
+    if picture.ndim == 2:
+        return picture
+    words = np.full((*picture.shape[:2], 4), 255, np.uint8)
+    words[..., :3] = picture
+    return words.view(np.uint32)[..., 0]
+
+
+def _phash(words: np.ndarray) -> str:
+    """Return the 64-bit perceptual hash; pictures are first averaged down to 64 pixels or a little more, which is faster."""
+    image = Image.frombuffer("RGBX", words.shape[::-1], words, "raw", "RGBX", 0, 1)
+    factors = [max(1, side // 64) for side in image.size]
+    return str(imagehash.phash((image.reduce(tuple(factors)) if max(factors) > 1 else image).convert("RGB").convert("L")))
+
+
+def _blank(words: np.ndarray) -> float:
     """Return the share of the commonest colour, found on a grid of sample points and counted over all pixels."""
-    step = max(1, min(int((pixels.shape[0] * pixels.shape[1] / 4096) ** 0.5), *pixels.shape[:2]))
-    sample = pixels[step // 2 :: step, step // 2 :: step].reshape(-1, 3).astype(np.uint32)
-    colours, counts = np.unique((sample[:, 0] << 16) | (sample[:, 1] << 8) | sample[:, 2], return_counts=True)
-    colour = int(colours[counts.argmax()])
-    same = pixels[..., 0] == colour >> 16
-    same &= pixels[..., 1] == (colour >> 8) & 255
-    same &= pixels[..., 2] == colour & 255
-    return round(float(np.count_nonzero(same)) / same.size, 6)
+    step = max(1, min(int(words.size**0.5) // 64, *words.shape))
+    colours, counts = np.unique(words[step // 2 :: step, step // 2 :: step], return_counts=True)
+    return round(np.count_nonzero(words == colours[counts.argmax()]) / words.size, 6)
 
 
 def _webp_size(data: bytes) -> tuple[int, int] | None:

@@ -86,7 +86,7 @@ CHANGES = pa.schema(
 
 IMAGES = pa.schema(
     [
-        _required("image_id", _S, "sha256 of size and decoded RGB, so that re-encoded twins meet; `broken-…` where there are no pixels"),
+        _required("image_id", _S, "sha256 of size and decoded colours (RGB and a byte 255 a pixel), so that re-encoded twins meet; `broken-…` where there are no pixels"),
         _required("source", _S, ""),
         _required("file", _S, "file that holds it, relative to the source's root"),
         _field("member", _S, "place inside that file (Parquet row, archive member); null if the file is the picture"),
@@ -133,7 +133,7 @@ LABELS = pa.schema(
 ANNOTATIONS = pa.schema(
     [
         _required("trajectory_id", _S, "benchmark, agent, experiment and task joined where the source has no id"),
-        _required("annotator", _S, ""),
+        _required("annotator", _S, "a person, or `judge:` and the name of a released judge"),
         _required("question", _S, "what was asked"),
         _field("answer", _S, "verbatim answer, outer white space removed"),
         _field("benchmark", _S, ""),

@@ -167,6 +167,18 @@ def staging(folder: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def drop_row(stage: str, unit: str, source: str, item: str, reason: str, detail: str | None = None) -> dict:
+    """Return a row of `drops`."""
+    return {
+        "stage": stage,
+        "source": source,
+        "unit": unit,
+        "item": one_line(item, 300),
+        "reason": reason,
+        "detail": None if detail is None else one_line(detail, 300),
+    }
+
+
 class Counts:
     """Tally what was read, kept and dropped, and collect the drop rows."""
 
@@ -184,16 +196,7 @@ class Counts:
     def drop(self, unit: str, source: str, item: str, reason: str, detail: str | None = None) -> None:
         self.read[unit] += 1
         self.dropped.setdefault(unit, Counter())[reason] += 1
-        self.rows.append(
-            {
-                "stage": self.stage,
-                "source": source,
-                "unit": unit,
-                "item": one_line(item, 300),
-                "reason": reason,
-                "detail": None if detail is None else one_line(detail, 300),
-            }
-        )
+        self.rows.append(drop_row(self.stage, unit, source, item, reason, detail))
 
     def drop_many(self, unit: str, reason: str, n: int) -> None:
         """Tally ``n`` drops of one reason without a row for each."""

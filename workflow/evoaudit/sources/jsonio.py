@@ -12,8 +12,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from evoaudit.sources.base import Skipped
 
@@ -22,10 +23,10 @@ FILE_LIMIT = 256 * 2**20
 LINE_LIMIT = 64 * 2**20
 
 LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
-_LFS_ADVICE = "a Git LFS pointer, not the file; run `git lfs pull` where it came from"
+LFS_ADVICE = "a Git LFS pointer, not the file; run `git lfs pull` where it came from"
 
 _BOM = b"\xef\xbb\xbf"
-_IGNORED_FOLDERS = frozenset({".cache", ".git", "__MACOSX"})
+IGNORED_FOLDERS = frozenset({".cache", ".git", "__MACOSX"})
 _DRIVE = re.compile(r"[A-Za-z]:")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
@@ -62,7 +63,7 @@ def read_bytes(root: Path, relative: str, limit: int = FILE_LIMIT, unit: str = "
     if len(raw) > limit:
         return Skipped(relative, "too_large", f"more than {limit:,} bytes", unit)
     if raw.startswith(LFS_MAGIC):
-        return Skipped(relative, "lfs_pointer", _LFS_ADVICE, unit)
+        return Skipped(relative, "lfs_pointer", LFS_ADVICE, unit)
     return raw
 
 
@@ -83,27 +84,32 @@ def read_lines(root: Path, relative: str, limit: int = LINE_LIMIT, unit: str = "
         return
     try:
         with open(path, "rb") as handle:
-            number = 0
-            while raw := handle.readline(limit + 1):
-                number += 1
-                item = f"{relative}:{number}"
-                if len(raw) > limit and not raw.endswith(b"\n"):
-                    while raw and not raw.endswith(b"\n"):
-                        raw = handle.readline(2**20)
-                    yield number, Skipped(item, "too_large", f"a line of more than {limit:,} bytes", unit)
-                    continue
-                if number == 1:
-                    if raw.startswith(LFS_MAGIC):
-                        yield 0, Skipped(relative, "lfs_pointer", _LFS_ADVICE, unit)
-                        return
-                    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-                        yield 0, Skipped(relative, "not_utf8", "UTF-16; save the file as UTF-8", unit)
-                        return
-                    raw = raw.removeprefix(_BOM)
-                if raw.strip():
-                    yield number, parse(raw, item, unit)
+            yield from lines(handle, relative, limit, unit)
     except OSError as error:
         yield 0, Skipped(relative, "unreadable", error.strerror, unit)
+
+
+def lines(handle: BinaryIO, name: str, limit: int = LINE_LIMIT, unit: str = "trajectory") -> Iterator[tuple[int, Any | Skipped]]:
+    """Yield what `read_lines` does from an open binary file that messages call ``name``."""
+    number = 0
+    while raw := handle.readline(limit + 1):
+        number += 1
+        item = f"{name}:{number}"
+        if len(raw) > limit and not raw.endswith(b"\n"):
+            while raw and not raw.endswith(b"\n"):
+                raw = handle.readline(2**20)
+            yield number, Skipped(item, "too_large", f"a line of more than {limit:,} bytes", unit)
+            continue
+        if number == 1:
+            if raw.startswith(LFS_MAGIC):
+                yield 0, Skipped(name, "lfs_pointer", LFS_ADVICE, unit)
+                return
+            if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                yield 0, Skipped(name, "not_utf8", "UTF-16; save the file as UTF-8", unit)
+                return
+            raw = raw.removeprefix(_BOM)
+        if raw.strip():
+            yield number, parse(raw, item, unit)
 
 
 def confined(root: Path, relative: object) -> Path | None:
@@ -120,9 +126,29 @@ def confined(root: Path, relative: object) -> Path | None:
         if any(part == ".." or len(part.encode()) > 255 for part in relative.split("/")):
             return None
         path = Path(root, relative)
-        return path if path.resolve().is_relative_to(Path(root).resolve()) else None
+        return path if _resolved(path).is_relative_to(_resolved_folder(str(root), _inode(root))) else None
     except (OSError, ValueError, RuntimeError):  # UnicodeEncodeError is a ValueError; link loops are RuntimeErrors before 3.13
         return None
+
+
+def _resolved(path: Path) -> Path:
+    """Resolve a path whose folder was most likely resolved before; only the last part is looked at anew."""
+    if not os.path.islink(path) and (inode := _inode(path.parent)) is not None:
+        return _resolved_folder(str(path.parent), inode) / path.name
+    return path.resolve()
+
+
+def _inode(folder: str | Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+@lru_cache(maxsize=4096)
+def _resolved_folder(folder: str, _inode: tuple[int, int] | None) -> Path:
+    return Path(folder).resolve()
 
 
 def is_file(root: Path, relative: object) -> bool:
@@ -161,7 +187,7 @@ def walk(root: Path, closed: list[Skipped] | None = None) -> Iterator[tuple[str,
                 continue
             if not is_folder:
                 files.append(entry.name)
-            elif not is_link and entry.name not in _IGNORED_FOLDERS:
+            elif not is_link and entry.name not in IGNORED_FOLDERS:
                 folders.append(join(folder, entry.name))
         yield folder, files
         pending.extend(reversed(folders))

@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run the stage."""
+    from evoaudit import known
     from evoaudit.errors import InputError
     from evoaudit.normalise import Source, normalise
 
@@ -34,5 +35,6 @@ def run(args: argparse.Namespace) -> None:
         args.tasks,
         args.truth,
     )
+    earlier = known.beside(args.out, source.name, source.kind)
     with common.stage(args, "normalise", "trajectory") as (folder, counts):
-        normalise(folder, counts, source, max(1, args.threads))
+        normalise(folder, counts, source, max(1, args.threads), earlier)

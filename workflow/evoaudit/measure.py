@@ -1,0 +1,219 @@
+"""The pictures of a trajectory: each read once, decoded at most once, compared with its neighbours.
+
+Work goes to worker processes a few trajectories at a time, and comes back in the order it was sent: decoding holds Python's
+lock for much of its time, so threads would share one core.
+"""
+
+import hashlib
+import multiprocessing
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from evoaudit import pictures
+from evoaudit.errors import InputError
+from evoaudit.identity import canonical
+from evoaudit.known import Known
+from evoaudit.pictures import Inspected
+from evoaudit.sources import jsonio
+from evoaudit.sources.base import Picture
+from evoaudit.store import text
+
+#: (before, after) of every step of a trajectory.
+Pairs = list[tuple[Picture | None, Picture | None]]
+
+#: Pictures measured before worker processes are worth starting.
+ALONE = 400
+#: Pictures of one message to a worker.
+MESSAGE = 64
+#: Decoded pictures a trajectory keeps at a time; consecutive steps share theirs.
+_OPEN_PICTURES = 3
+
+_UNKNOWN = {"state": "unknown", "changed_pixels": None, "changed_tiles": None, "tiles_x": None, "tiles_y": None, "tiles": None}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a trajectory's pictures had to say."""
+
+    #: Reference → what the picture is, without its pixels.
+    looks: dict[Picture, Inspected]
+    #: The measured columns of a `changes` row, a step.
+    changes: list[dict]
+
+
+@dataclass(slots=True)
+class Measurer:
+    """Measure trajectories of one source in this process."""
+
+    source: str
+    root: Path
+    known: Known | None = None
+    #: image_id → phash and blankness.
+    memory: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def measure(self, pairs: Pairs) -> Measured:
+        """Look at every picture of a trajectory and measure each step's change."""
+        looks: dict[Picture, Inspected] = {}
+        opened: OrderedDict[Picture, Inspected] = OrderedDict()
+
+        def look(picture: Picture | None) -> Inspected | None:
+            if picture is None:
+                return None
+            if picture in opened:
+                opened.move_to_end(picture)
+                return opened[picture]
+            if picture in looks:
+                return looks[picture]
+            found = self.inspect(picture)
+            looks[picture] = replace(found, words=None)
+            if found.words is not None:
+                keep(picture, found)
+            return found
+
+        def keep(picture: Picture, found: Inspected) -> None:
+            opened[picture] = found
+            if len(opened) > _OPEN_PICTURES:
+                opened.popitem(last=False)
+
+        def words(picture: Picture, found: Inspected) -> np.ndarray | None:
+            if found.words is None:  # known from an earlier run, or let go of since
+                found = self.inspect(picture, fresh=True)
+                keep(picture, found)
+            return found.words
+
+        changes = []
+        for before, after in pairs:
+            first, second = look(before), look(after)
+            if not _comparable(first, second):
+                changes.append(_UNKNOWN)
+            elif first.image_id == second.image_id:
+                changes.append(_same(first))
+            elif self.known is not None and (met := self.known.change(first.image_id, second.image_id)) is not None:
+                changes.append(met)
+            else:
+                changes.append(_changed(words(before, first), words(after, second)))
+        return Measured(looks, changes)
+
+    def inspect(self, picture: Picture, fresh: bool = False) -> Inspected:
+        """Inspect a picture a reader refers to; broken ones get an id of their own, made of where they should be.
+
+        With ``fresh`` the picture is decoded even if an earlier run knows it.
+        """
+        known = None if fresh or self.known is None else self.known.look
+        if picture.load is not None:
+            try:
+                data = picture.load() or None
+                found = pictures.inspect(bytes(data) if data is not None else None, self.memory, known)
+            except Exception as error:  # a reader's own library may raise anything over damaged containers
+                found = Inspected("missing", detail=f"cannot be read from its container ({type(error).__name__})")
+        else:
+            path = jsonio.confined(self.root, picture.file)
+            outside = Inspected("missing", detail="the name is unsafe or leads out of the source's folder")
+            found = outside if path is None else pictures.inspect(path, self.memory, known)
+        if found.status == "ok":
+            return found
+        mark = hashlib.sha256(canonical([self.source, text(picture.file), text(picture.member)]).encode()).hexdigest()[:32]
+        return replace(found, image_id=f"broken-{mark}", words=None, phash=None, blank=None)
+
+
+def _comparable(first: Inspected | None, second: Inspected | None) -> bool:
+    if first is None or second is None or first.status != "ok" or second.status != "ok":
+        return False
+    return (first.width, first.height) == (second.width, second.height)
+
+
+def _same(picture: Inspected) -> dict:
+    tiles_x, tiles_y = -(-picture.width // pictures.TILE), -(-picture.height // pictures.TILE)
+    nothing = bytes(-(-tiles_x * tiles_y // 8))
+    return {"state": "same", "changed_pixels": 0, "changed_tiles": 0, "tiles_x": tiles_x, "tiles_y": tiles_y, "tiles": nothing}
+
+
+def _changed(before: np.ndarray | None, after: np.ndarray | None) -> dict:
+    if before is None or after is None:  # gone since it was first looked at
+        return _UNKNOWN
+    change = pictures.tile_changes(before, after)
+    return {
+        "state": "changed",
+        "changed_pixels": change.changed_pixels,
+        "changed_tiles": int(change.tiles.sum()),
+        "tiles_x": change.tiles.shape[1],
+        "tiles_y": change.tiles.shape[0],
+        "tiles": change.bitmap,
+    }
+
+
+def measured(
+    items: Iterable[tuple[T, Pairs | None]], source: str, root: Path, known: Path | None, workers: int
+) -> Iterator[tuple[T, Measured | None]]:
+    """Yield every item with what its pictures had to say, in the order given; items without pairs pass through."""
+    alone = Measurer(source, root, None if known is None else Known(known))
+    count = 0
+    stream = iter(items)
+    for item, pairs in stream:
+        yield item, None if pairs is None else alone.measure(pairs)
+        count += len(pairs or ())
+        if workers > 1 and count >= ALONE:
+            break
+    else:
+        return
+    waiting: deque[tuple[list[tuple[T, bool]], Future[list[Measured]]]] = deque()
+    with ExitStack() as stack:
+        pool = stack.enter_context(
+            ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_start, initargs=(source, root, known))
+        )
+        try:
+            for message in _messages(stream):
+                work = [pairs for _, pairs in message if pairs is not None]
+                waiting.append(([(item, pairs is not None) for item, pairs in message], pool.submit(_work, work)))
+                if len(waiting) > 2 * workers:
+                    yield from _answers(*waiting.popleft())
+            while waiting:
+                yield from _answers(*waiting.popleft())
+        except BrokenProcessPool:
+            raise InputError(
+                f"source '{source}'",
+                "a worker process was killed, most likely for lack of memory",
+                "give it more memory or one thread",
+            ) from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _messages(items: Iterable[tuple[T, Pairs | None]]) -> Iterator[list[tuple[T, Pairs | None]]]:
+    message, size = [], 0
+    for item, pairs in items:
+        message.append((item, pairs))
+        size += len(pairs or ())
+        if size >= MESSAGE or len(message) >= MESSAGE:
+            yield message
+            message, size = [], 0
+    if message:
+        yield message
+
+
+def _answers(message: list[tuple[T, bool]], future: "Future[list[Measured]]") -> Iterator[tuple[T, Measured | None]]:
+    answers = iter(future.result())
+    for item, asked in message:
+        yield item, next(answers) if asked else None
+
+
+_here: Measurer | None = None
+
+
+def _start(source: str, root: Path, known: Path | None) -> None:
+    global _here
+    _here = Measurer(source, root, None if known is None else Known(known))
+
+
+def _work(work: list[Pairs]) -> list[Measured]:
+    return [_here.measure(pairs) for pairs in work]
