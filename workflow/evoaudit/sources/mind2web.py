@@ -1,253 +1,242 @@
-"""Multimodal-Mind2Web: Parquet shards with one row an action, and the whole page as it was before it.
+"""Mind2Web in all its forms, under one root, alone or mixed.
 
-Shards need not keep a task together. A first pass counts each task's rows by its id alone; a second one gathers the light
-columns and lets a task go as soon as its last row has come, so that memory holds open tasks only. Screenshots are read when asked for.
+- Multimodal-Mind2Web: Parquet shards, ``data/<split>-NNNNN-of-MMMMM-….parquet``, one row an action, with the page before it.
+- Mind2Web: arrays of tasks without pictures, ``data/train/train_0.json`` and, unpacked or in ``test.zip``,
+  ``data/test_task/…``, ``data/test_website/…``, ``data/test_domain/…``. The archive is read where it lies; undoing its
+  encryption takes a second a megabyte, so unpacking it is quicker. An unpacked file is not read a second time in the archive.
+- The raw dump: ``<annotation_id>/processed/screenshot.json`` anywhere under the root, with the pages before and after each
+  action. It names no operations, so it counts only where one of the other forms has the task; joined by ``action_uid``.
+
+Where a task is there more than once, the form with the most pictures is read and the others are reported: first JSON with a
+dump (before and after), then Parquet (before), with the dump's pictures where there are any, then JSON alone (none).
+
+Targets have the box of ``pos_candidates``, in pixels of the whole page, as pictures are. Where that list is empty (the page
+lost its target in cleaning) or its elements were not rendered, the dump's ``bounding_box`` stands in; without a dump there
+is no box. The pages themselves are not searched for it. Other files, the ranker's pickled scores among them, are not opened.
 """
 
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from evoaudit.errors import one_line
-from evoaudit.sources import jsonio
-from evoaudit.sources.base import Picture, Skipped, Step, Target, Trajectory
+from evoaudit.sources import jsonio, mind2web_actions, mind2web_json
+from evoaudit.sources.archive import Tree
+from evoaudit.sources.base import Picture, Skipped, Step, Trajectory
+from evoaudit.sources.mind2web_actions import ACTIONS as ACTIONS
+from evoaudit.sources.mind2web_json import Screens, Task
+from evoaudit.sources.mind2web_parquet import INDEX, Row, Shards, first, screenshot
 
+#: Of the Parquet form; the JSON forms have their own.
 LICENSE: str | None = "openrail"
-LAYOUT = "data/train-00000-of-00027-….parquet"
+LAYOUT = "data/train-00000-of-00027-….parquet, or data/train/train_0.json"
 
-#: What the annotator did (``original_op``); the data set's own ``op`` folds the last two into CLICK.
-ACTIONS = {"CLICK": "click", "TYPE": "type", "SELECT": "select", "HOVER": "hover", "ENTER": "key"}
+SPLITS = ("train", "test_task", "test_website", "test_domain")
 
-_ID, _INDEX, _SCREENSHOT = "annotation_id", "target_action_index", "screenshot"
-_LIGHT = (_ID, _INDEX, "operation", "pos_candidates", "website", "domain", "confirmed_task", "action_reprs", "target_action_reprs")
-_BATCH = 64
-#: Screenshots decoded at a time, and kept behind the last, so that threads a few tasks apart do not send each other back.
-_AHEAD, _BEHIND = 8, 32
-_FAULTS = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryError)
+_DUMP = re.compile(r"(?:(.*?)/)??(?:processed/)?screenshot\.json", re.DOTALL)
+_PARTS = re.compile(r"_\d+$")
+_NO_RECORD = "screenshots of a task that no JSON or Parquet file records; put the split that holds it (data/…) under the same folder"
 
-#: (shard, row in the shard, light columns)
-_Row = tuple[str, int, dict[str, Any]]
+
+@dataclass(slots=True)
+class _Found:
+    """What lies under a root. ``dumps`` maps a task's id to the file with its screenshots."""
+
+    shards: list[str] = field(default_factory=list)
+    files: list[mind2web_json.File] = field(default_factory=list)
+    dumps: dict[str, str] = field(default_factory=dict)
+    faults: list[Skipped] = field(default_factory=list)
 
 
 def read(root: Path, options: dict) -> Iterator[Trajectory | Skipped]:
-    """Yield one trajectory a task, in the order in which tasks are complete. ``options["split"]`` selects shards by name."""
-    shards = [file for file in jsonio.files(root, ".parquet") if options.get("split") in (None, _split(file))]
-    if options.get("split") and not shards:
-        yield Skipped(f"{options['split']}-*.parquet", "no_shards", "no Parquet file of that split")
-    expected: Counter[str] = Counter()
-    good = []
-    for file in shards:
-        ids, fault = _count(root, file)
-        expected.update(ids)
-        if fault:
-            yield fault
+    """Yield one trajectory a task: those of JSON files as they stand there, then those of Parquet as they are complete.
+
+    ``options["split"]`` chooses one of the splits, ``options["files"]`` Parquet, JSON and zip files by patterns of their paths.
+    """
+    found = _find(root, options)
+    yield from found.faults
+    if options.get("split") and not found.shards and not found.files:
+        yield Skipped(f"{options['split']}-*.parquet", "no_shards", "no Parquet file of that split, and no JSON file")
+    shards = Shards(root, found.shards)
+    yield from shards.faults
+    joined: set[str] = set()
+
+    def screens(task: str) -> Screens | None:
+        joined.add(task)
+        return mind2web_json.screens(root, found.dumps[task]) if task in found.dumps else None
+
+    pictured: set[str] = set()
+    left: list[Task] = []
+    for record in mind2web_json.tasks(found.files):
+        if isinstance(record, Skipped):
+            yield record
+            continue
+        made = mind2web_json.trajectory(record, screens(record.native_id))
+        if made.obs_phase == "both":
+            pictured.add(made.native_id)
+        elif made.native_id in shards.ids:
+            left.append(Task(record.file, record.item, record.native_id, {}))
+            continue
+        yield made
+    given: set[str] = set()
+    for record in shards.tasks():
+        if isinstance(record, Skipped):
+            yield record
+        elif record[0] in pictured:
+            yield Skipped(f"{record[1][0].file}: {record[0]}", "duplicate_form", "read from JSON instead, where the dump has both screens")
         else:
-            good.append(file)
-    waiting: dict[str, list[_Row]] = {}
-    for file in good:
-        for row in _rows(root, file):
-            if isinstance(row, Skipped):
-                yield row
-                continue
-            task = row[2][_ID]
-            waiting.setdefault(task, []).append(row)
-            expected[task] -= 1
-            if expected[task] <= 0:
-                yield _trajectory(root, task, waiting.pop(task))
-    for task in sorted(waiting):  # some of its rows could not be read
-        yield _trajectory(root, task, waiting[task])
+            made = _trajectory(root, *record, screens(record[0]))
+            given |= {made.native_id} if made.steps else set()
+            yield made
+    yield from _rest(found, left, given)
+    if not options.get("split") and not options.get("files"):
+        yield from (Skipped(file, "no_task_record", _NO_RECORD) for task, file in found.dumps.items() if task not in joined)
 
 
 def load(root: Path, file: str, member: str) -> bytes | None:
-    """Return the encoded screenshot of a row (its number in the shard), or None where the row has none."""
-    path = Path(root, file)
-    status = path.stat()
-    return _shard(str(path), status.st_mtime_ns, status.st_size).screenshot(int(member))
+    """Return an encoded screenshot: of a Parquet row (its number), or of a dump (entry, moment and place). None if there is none."""
+    if file.lower().endswith(".json"):
+        return mind2web_json.screenshot(root, file, member)
+    path = jsonio.regular(root, file)
+    return None if isinstance(path, Skipped) else screenshot(path, int(member))
 
 
-def _split(file: str) -> str:
+def _rest(found: _Found, left: list[Task], given: set[str]) -> Iterator[Trajectory | Skipped]:
+    """Yield what became of the JSON tasks that were left to the shards: those whose rows could not be read come from JSON after all."""
+    missing = {task.native_id for task in left} - given
+    for task in left:
+        if task.native_id not in missing:
+            yield Skipped(task.item, "duplicate_form", "read from Parquet instead, which has its pictures")
+    if missing:
+        for record in mind2web_json.tasks(found.files):
+            if isinstance(record, Task) and record.native_id in missing:
+                yield mind2web_json.trajectory(record, None)
+
+
+def _find(root: Path, options: dict) -> _Found:
+    found = _Found()
+    wanted, patterns = options.get("split"), options.get("files")
+    places: set[str] = set()
+    texts: list[str] = []
+    archives: list[str] = []
+
+    def chosen(*paths: str) -> bool:
+        return not patterns or any(fnmatchcase(path, pattern) for path in paths for pattern in patterns)
+
+    def of_split(split: str | None) -> bool:
+        return not wanted or split == wanted
+
+    for file in jsonio.files(root, ".parquet", ".json", mind2web_json.ARCHIVE):
+        name = file.rpartition("/")[2].lower()
+        if name.endswith(".parquet"):
+            if of_split(_split(file) or _prefix(file)) and chosen(file):
+                found.shards.append(file)
+        elif match := _DUMP.fullmatch(file):
+            place = match[1] or ""
+            task = place.rpartition("/")[2]
+            places.add(place)
+            if not task:
+                found.faults.append(Skipped(file, "no_task_record", "its folder does not bear the id of its task; name it so"))
+            elif task in found.dumps:
+                found.faults.append(Skipped(file, "duplicate_dump", f"the task's screenshots are read from {found.dumps[task]}", "file"))
+            else:
+                found.dumps[task] = file
+        elif name == mind2web_json.ARCHIVE:
+            archives.append(file)
+        elif name.endswith(".json"):
+            texts.append(file)
+    folder = Tree(root)
+    for file in texts:
+        split = _split(file)
+        if not places.isdisjoint(_folders(file)) or "processed" in file.split("/")[:-1]:
+            continue  # the dump's own: page contents, browser storage
+        if of_split(split) and chosen(file):
+            found.files.append(mind2web_json.File(folder, file, split))
+    for file in archives if wanted != "train" else ():
+        tree = Tree(root, file, mind2web_json.PASSWORD)
+        members = [path for path in tree.files(".json") if of_split(_split(path)) and chosen(file, tree.item(path))]
+        found.files += [mind2web_json.File(tree, path, _split(path)) for path in members]
+        if chosen(file) or members:
+            found.faults += tree.refused()
+    return found
+
+
+def _folders(file: str) -> Iterator[str]:
+    """Yield the folders a file lies in, but not the root."""
+    while file := file.rpartition("/")[0]:
+        yield file
+
+
+def _split(file: str) -> str | None:
+    """Return the split that a file's name begins with, or its folder's, or None."""
+    folder, _, name = file.rpartition("/")
+    names = (_PARTS.sub("", name.rpartition(".")[0]), _prefix(file), folder.rpartition("/")[2])
+    return next((name for name in names if name in SPLITS), None)
+
+
+def _prefix(file: str) -> str:
     return file.rpartition("/")[2].removesuffix(".parquet").partition("-")[0]
 
 
-def _count(root: Path, file: str) -> tuple[Counter[str], Skipped | None]:
-    """Return task → rows in one shard, or why it cannot be read."""
-    counts: Counter[str] = Counter()
-    path = jsonio.regular(root, file)
-    if isinstance(path, Skipped):
-        return counts, path
-    try:
-        with pq.ParquetFile(path) as shard:
-            if absent := {_ID, _INDEX, "operation"} - set(shard.schema_arrow.names):
-                return counts, Skipped(file, "wrong_columns", f"not Multimodal-Mind2Web: no column {', '.join(sorted(absent))}")
-            for group in range(shard.num_row_groups):
-                counts.update(task for task in shard.read_row_group(group, columns=[_ID])[_ID].to_pylist() if isinstance(task, str))
-    except _FAULTS as error:
-        return Counter(), Skipped(file, "unreadable", one_line(str(error), 200))
-    return counts, None
+def _trajectory(root: Path, task: str, rows: list[Row], screens: Screens | None) -> Trajectory:
+    def of_any(name: str) -> str | None:
+        return next((text for row in rows if (text := jsonio.as_str(row.record.get(name)))), None)
 
-
-def _rows(root: Path, file: str) -> Iterator[_Row | Skipped]:
-    """Yield the light columns of a shard's rows; a row group that cannot be decoded is left out."""
-    with pq.ParquetFile(Path(root, file)) as shard:
-        columns = [name for name in _LIGHT if name in shard.schema_arrow.names]
-        start = 0
-        for group in range(shard.num_row_groups):
-            number, start = start, start + shard.metadata.row_group(group).num_rows
-            try:
-                for batch in shard.iter_batches(_BATCH, row_groups=[group], columns=columns, use_threads=False):
-                    for record in batch.to_pylist():
-                        if isinstance(record[_ID], str) and record[_ID]:
-                            yield file, number, record
-                        else:
-                            yield Skipped(f"{file}#{number}", "no_id", "a row without annotation_id", "step")
-                        number += 1
-            except _FAULTS as error:
-                detail = f"{start - number} rows cannot be decoded: {one_line(str(error), 200)}"
-                yield Skipped(f"{file}#{number}", "unreadable", detail, "step")
-
-
-def _trajectory(root: Path, task: str, rows: list[_Row]) -> Trajectory:
-    first = rows[0][2]
-    domain = jsonio.as_str(first.get("domain"))
+    domain = of_any("domain")
     found = Trajectory(
         native_id=task,
         steps=[],
-        source_file=rows[0][0],
+        source_file=rows[0].file,
         obs_phase="before",
         benchmark="mind2web",
         task_id=task,
-        experiment=_split(rows[0][0]),
+        experiment=_split(rows[0].file) or _prefix(rows[0].file),
         domain=domain and domain.lower(),
-        website=jsonio.as_str(first.get("website")),
-        instruction=jsonio.as_str(first.get("confirmed_task")),
+        website=of_any("website"),
+        instruction=of_any("confirmed_task"),
         license=LICENSE,
     )
-    by_index: dict[int, _Row] = {}
+    by_index: dict[int, Row] = {}
     for row in rows:
-        index = _number(row[2][_INDEX])
+        index = _number(row.record[INDEX])
         if index is None or index < 0 or index in by_index:
             reason = "bad_index" if index is None or index < 0 else "duplicate_index"
-            found.skipped.append(("step", f"{row[0]}#{row[1]}", reason, f"{_INDEX} {one_line(str(row[2][_INDEX]), 60)}"))
+            found.skipped.append(("step", row.item, reason, f"{INDEX} {one_line(str(row.record[INDEX])[:100], 60)}"))
         else:
             by_index[index] = row
-    length = len(jsonio.as_list(first.get("action_reprs")))
+    length = len(jsonio.as_list(rows[0].record.get("action_reprs")))
+    made: list[tuple[str | None, Step]] = []
     next_index = 0
     for index in [*sorted(by_index), max(length, *(i + 1 for i in by_index), 0)]:
         if index > next_index:
             found.skipped.append(("step", f"{task}#{next_index}", "row_missing", f"actions {next_index} to {index - 1} have no row"))
         if index in by_index:
-            found.steps.append(_step(root, by_index[index]))
+            row = by_index[index]
+            step, fault = _step(root, row)
+            if fault:
+                found.skipped.append(("row", row.item, "bad_operation", fault))
+            made.append((jsonio.as_str(row.record.get("action_uid")), step))
         next_index = index + 1
+    found.steps = [step for _, step in made]
+    if screens is not None:
+        screens.join(found, made)
     return found
 
 
-def _step(root: Path, row: _Row) -> Step:
-    file, number, record = row
-    raw = record.get("operation")
-    operation = jsonio.as_dict(jsonio.parse(raw, file) if isinstance(raw, str) else raw)
-    verb = jsonio.as_str(operation.get("original_op"))
-    if verb not in ACTIONS:
-        verb = jsonio.as_str(operation.get("op"))
-    value = jsonio.as_str(operation.get("value"))
-    if verb == "ENTER":
-        value = "Enter"
-    elif verb not in ("TYPE", "SELECT"):
-        value = None
-    return Step(
-        op=ACTIONS.get(verb or "", "other"),
-        op_raw=None if raw is None else jsonio.dump(raw),
-        value=value or None,
-        source_step=_first(record[_INDEX]),
-        target=_target(record, verb, value),
-        before=Picture(file, str(number), partial(load, root, file, str(number))),
-    )
-
-
-def _target(record: dict, verb: str | None, value: str | None) -> Target | None:
-    """Return the element's box (page pixels are picture pixels) and its text as in ``[role]  text -> OP: value``."""
-    text = jsonio.as_str(record.get("target_action_reprs"))
-    if text is None:
-        index, listed = _number(record[_INDEX]), jsonio.as_list(record.get("action_reprs"))
-        text = jsonio.as_str(listed[index]) if index is not None and 0 <= index < len(listed) else None
-    if text is not None:
-        ending = f" -> {verb}: {value}" if value else f" -> {verb}"
-        text = text.removesuffix(ending) if text.endswith(ending) else text.rpartition(" -> ")[0] or text
-    text = text.strip() or None if text else None
-    if box := _box(jsonio.as_list(record.get("pos_candidates"))):
-        left, top, width, height = box
-        return Target(left=left, top=top, width=width, height=height, text=text)
-    return Target(text=text) if text else None
-
-
-def _box(candidates: list) -> tuple[float, float, float, float] | None:
-    """Return (left, top, width, height) of the target: the annotator's element, else its top-level twin, else the first."""
-    parsed = [jsonio.as_dict(jsonio.parse(one, "candidate") if isinstance(one, str) else one) for one in candidates[:1000]]
-    flags: tuple[Callable[[dict], bool], ...] = (
-        lambda one: jsonio.as_bool(one.get("is_original_target")) is True,
-        lambda one: jsonio.as_bool(one.get("is_top_level_target")) is True,
-        lambda one: True,
-    )
-    chosen = next((one for flag in flags for one in parsed if flag(one)), {})
-    attributes = chosen.get("attributes")
-    attributes = jsonio.as_dict(jsonio.parse(attributes, "attributes") if isinstance(attributes, str) else attributes)
-    numbers = [jsonio.as_float(part) for part in (jsonio.as_str(attributes.get("bounding_box_rect")) or "").split(",")[:5]]
-    return tuple(numbers) if len(numbers) == 4 and None not in numbers else None
-
-
-def _first(index: object) -> str | None:
-    """Return the index as written; older revisions wrap it in a list."""
-    return jsonio.as_str(index[0] if isinstance(index, list) and len(index) == 1 else index)
+def _step(root: Path, row: Row) -> tuple[Step, str | None]:
+    record = row.record
+    shown = jsonio.as_str(record.get("target_action_reprs"))
+    if shown is None:
+        index, listed = _number(record[INDEX]), jsonio.as_list(record.get("action_reprs"))
+        shown = jsonio.as_str(listed[index]) if index is not None and 0 <= index < len(listed) else None
+    step, fault = mind2web_actions.step(record.get("operation"), first(record[INDEX]), shown, record.get("pos_candidates"))
+    if row.pictured:
+        step.before = Picture(row.file, str(row.number), partial(load, root, row.file, str(row.number)))
+    return step, fault
 
 
 def _number(index: object) -> int | None:
-    return jsonio.as_int(_first(index))
-
-
-class _Shard:
-    """Screenshots of one shard, decoded forward in small batches, because rows are asked for more or less in order."""
-
-    def __init__(self, path: str) -> None:
-        self._file = pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20)
-        self._lock = threading.Lock()
-        self._starts = [0]
-        for group in range(self._file.num_row_groups):
-            self._starts.append(self._starts[-1] + self._file.metadata.row_group(group).num_rows)
-        self._group, self._next, self._kept = -1, 0, {}
-        self._batches: Iterator[pa.RecordBatch] = iter(())
-
-    def screenshot(self, row: int) -> bytes | None:
-        with self._lock:
-            if row not in self._kept:
-                try:
-                    self._seek(row)
-                except _FAULTS as error:
-                    self._group = -1
-                    raise OSError(f"row {row} cannot be decoded: {one_line(str(error), 200)}") from None
-            value = self._kept.get(row)
-        value = value.get("bytes") if isinstance(value, dict) else value
-        return value if isinstance(value, bytes) else None
-
-    def _seek(self, row: int) -> None:
-        group = next((g for g in range(len(self._starts) - 1) if self._starts[g] <= row < self._starts[g + 1]), None)
-        if group is None:
-            return
-        if group != self._group or row < self._next:
-            self._group, self._next = group, self._starts[group]
-            self._batches = self._file.iter_batches(_AHEAD, row_groups=[group], columns=[_SCREENSHOT], use_threads=False)
-        for batch in self._batches:
-            begin, self._next = self._next, self._next + batch.num_rows
-            if row < self._next:
-                old = {number: value for number, value in self._kept.items() if begin - _BEHIND <= number < begin}
-                self._kept = old | dict(zip(range(begin, self._next), batch.column(0).to_pylist(), strict=True))
-                return
-
-
-@lru_cache(maxsize=4)
-def _shard(path: str, _modified: int, _size: int) -> _Shard:
-    return _Shard(path)
+    return jsonio.as_int(first(index))
