@@ -1,23 +1,34 @@
-"""AgentRewardBench: cleaned BrowserGym episodes, one JSON file each, the screen BEFORE each action; and its experts' answers.
+"""AgentRewardBench: cleaned BrowserGym episodes, one JSON file each, the screen BEFORE each action; and what was said of them.
 
-``cleaned/<benchmark>/<model>/<experiment>/<task>.json`` with ``screenshots/<benchmark>/<model>/<task>/screenshot_step_<n>.png``
-and ``data/annotations.csv``. Either part may be absent. The error a step logs belongs to the action before it; the last
-record has no action and carries the final screen.
+``cleaned/<benchmark>/<model>/<experiment>/<task>.json`` with ``screenshots/<benchmark>/<model>/<task>/screenshot_step_<n>.png``,
+``data/annotations.csv`` (experts) and ``judgments/<benchmark>/<model>/<judge>/<task>.json`` (released judges). Any part may be
+absent. The error a step logs belongs to the action before it; the last record has no action and carries the final screen.
+
+Names come from the paths, since experts' answers are joined by them; a log that disagrees with its own path is noted. White
+space around an annotator's name is no part of it. Answers are kept as given, `Unsure` and contradictions included; only a
+row that repeats another one of the same annotator word for word is left out. A judge's answers are annotations too, by the
+annotator ``judge:<judge>``: one that wrote `success` or `failure`, or a grade from 1 to 5, or gave no words at all
+(``functional``, the reward) is quoted in the experts' words.
 """
 
 import csv
 import io
-import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
+from evoaudit.sources import agentrewardbench_answers as answers
+from evoaudit.sources import agentrewardbench_log as log
 from evoaudit.sources import jsonio
+from evoaudit.sources.agentrewardbench_answers import QUESTIONS as QUESTIONS
+from evoaudit.sources.agentrewardbench_answers import Experiments, Selection, common, matches
+from evoaudit.sources.agentrewardbench_log import Episode
 from evoaudit.sources.base import Annotation, Oracle, Picture, Skipped, Step, Target, Trajectory, graded
 from evoaudit.sources.calls import Call, parse_calls
+from evoaudit.sources.pixels import png_size
 
 LAYOUT = "cleaned/<benchmark>/<model>/<experiment>/<task>.json, or data/annotations.csv"
 LICENSE: str | None = "custom terms (no SPDX id)"
@@ -61,83 +72,137 @@ ACTIONS = {
     "report_infeasible": "fail",
 }
 
-QUESTIONS = {
-    "success": "trajectory_success",
-    "side_effect": "trajectory_side_effect",
-    "optimality": "trajectory_optimality",
-    "looping": "trajectory_looping",
-}
-
 PAGE_TEXT_LIMIT = 4_000
+_TREE_LIMIT = 1_000_000
+_TABLE_LIMIT = 16 * 2**20
 
-#: A file is up to 184 MB, nearly all of it dumps that are thrown away while it is parsed.
-_HEAVY = frozenset({"axtree_obj", "bounding_boxes", "chat_messages", "dom_object", "dom_txt", "pruned_html", "stack_trace"})
 _ELEMENT_CALLS = frozenset(
     {"click", "check", "uncheck", "dblclick", "hover", "fill", "select_option", "press", "focus", "clear", "drag_and_drop", "upload_file"}
 )
 _NODE = re.compile(r"^\s*\[([^\]\s]{1,40})\]\s*(.*)$")
 _FOCUS = re.compile(r",\s*focused\b")
 
+#: Element id of a page itself, which is as wide as the viewport.
+_PAGE = "0"
+#: Picture pixels a viewport pixel, on the screens there are. Any other ratio means that the page is not as wide as the viewport.
+_RATIOS = (1.25, 1.5, 2.0, 2.5, 3.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an episode lies. ``above`` are the folders above `cleaned`."""
+
+    above: list[str]
+    benchmark: str
+    model: str
+    experiment: str
+    task: str
+
+
+@dataclass(slots=True)
+class _Record:
+    """One step's record without its dumps. ``node`` is the line of the tree for the element acted on."""
+
+    given: dict
+    text: str | None
+    node: str | None
+    box: list[float]
+    page_width: float | None
+
 
 def read(root: Path, options: dict) -> Iterator[Trajectory | Skipped | Annotation]:
-    """Yield the episodes in the order of their paths, then the annotations in file order."""
+    """Yield the episodes in the order of their paths, then the experts' answers in file order, then the judges' by path.
+
+    ``options["benchmarks"]`` and ``options["agents"]`` take names or patterns, ``options["files"]`` patterns of paths, and
+    ``options["split"]`` a split of `data/splits.csv`.
+    """
+    tasks = None
+    if options.get("split"):
+        tasks = _split(root, options["split"])
+        if isinstance(tasks, Skipped):
+            yield tasks
+            tasks = frozenset()
+    selection = Selection(options.get("benchmarks"), options.get("agents"), tasks)
+    experiments = Experiments(set)
+    judgments = []
     for file in jsonio.files(root, ".json"):
         parts = file.split("/")
-        if "cleaned" in parts:
-            at = len(parts) - 1 - parts[::-1].index("cleaned")
-            yield _trajectory(root, file, parts[:at], parts[at + 1 :])
-    for file in ("data/annotations.csv", "annotations.csv"):
-        if os.path.lexists(Path(root, file)):
-            yield from _annotations(root, file)
-            break
+        at = max((index for index, part in enumerate(parts) if part in ("cleaned", "judgments")), default=None)
+        if at is None or not matches(file, options.get("files")):
+            continue
+        place = parts[at + 1 :]
+        if parts[at] == "judgments":
+            judgments.append((file, place))
+        elif len(place) != 4:
+            yield Skipped(file, "bad_place", "not at cleaned/<benchmark>/<model>/<experiment>/<task>.json")
+        else:
+            benchmark, model, experiment, task = place[0], place[1], place[2], place[3][: -len(".json")]
+            if selection.wants(benchmark, model, task):
+                experiments[benchmark, model, task].add(experiment)
+                yield _trajectory(root, file, _Place(parts[:at], benchmark, model, experiment, task))
+    table = _table(root, "annotations.csv")
+    if os.path.lexists(Path(root, table)) and matches(table, options.get("files")):
+        yield from answers.experts(root, table, selection, experiments)
+    for file, place in judgments:
+        yield from answers.judge(root, file, place, selection, experiments)
 
 
-def _trajectory(root: Path, file: str, before: list[str], place: list[str]) -> Trajectory | Skipped:
-    if len(place) != 4:
-        return Skipped(file, "bad_place", "not at cleaned/<benchmark>/<model>/<experiment>/<task>.json")
-    raw = jsonio.read_bytes(root, file)
+def _table(root: Path, name: str) -> str:
+    """Return the place of one of the two tables: in `data` as published, or at the top."""
+    return name if not os.path.lexists(Path(root, "data", name)) and os.path.lexists(Path(root, name)) else f"data/{name}"
+
+
+def _split(root: Path, split: str) -> frozenset[str] | Skipped:
+    """Return the tasks that the table of splits lists under a split."""
+    file = _table(root, "splits.csv")
+    raw = jsonio.read_bytes(root, file, _TABLE_LIMIT, unit="row")
     if isinstance(raw, Skipped):
         return raw
-    episode = _parse(raw, file)
+    try:
+        rows = list(csv.DictReader(io.StringIO(raw.decode("utf-8-sig", "replace").replace("\x00", ""), newline="")))
+    except csv.Error as error:
+        return Skipped(file, "bad_csv", str(error), "row")
+    return frozenset(common((row.get("task_id") or "").strip()) for row in rows if (row.get("split") or "").strip() == split)
+
+
+def _trajectory(root: Path, file: str, place: _Place) -> Trajectory | Skipped:
+    episode = log.read(root, file, _light)
     if isinstance(episode, Skipped):
         return episode
-    if not isinstance(episode, dict) or not isinstance(episode.get("steps"), list):
-        return Skipped(file, "bad_record", "steps: missing or not a list")
-    benchmark, model, experiment, task = place[0], place[1], place[2], place[3].removesuffix(".json")
     found = Trajectory(
-        "/".join([benchmark, model, experiment, task]),
+        "/".join([place.benchmark, place.model, place.experiment, place.task]),
         [],
         file,
         "before",
-        benchmark=benchmark,
-        task_id=task,
-        agent=model,
-        experiment=experiment,
-        instruction=jsonio.as_str(episode.get("goal")),
+        benchmark=place.benchmark,
+        task_id=place.task,
+        agent=place.model,
+        experiment=place.experiment,
+        instruction=jsonio.as_str(episode.head.get("goal")),
         license=LICENSE,
     )
+    _notes(found, episode, place)
     lost = False
-    records = episode["steps"]
-    for index, record in enumerate(records):
+    for index, record in enumerate(episode.records):
         item = f"{file} steps[{index}]"
-        if not isinstance(record, dict):
+        if record is None:
             found.skipped.append(("step", item, "bad_record", "not a JSON object"))
             lost = True
             continue
         if found.steps and not lost:
-            found.steps[-1].error = jsonio.as_str(record.get("last_action_error")) or None
-        if record.get("action") is None and index == len(records) - 1:
-            numbers = [jsonio.as_int(step) for step in (found.steps[-1].source_step if found.steps else None, record.get("num"))]
-            if not lost and (None in numbers or numbers[1] - numbers[0] == 1):
-                found.final = _picture(record, before)
-            found.final_text, found.final_url = _page_text(record), jsonio.as_str(record.get("url"))
+            found.steps[-1].error = jsonio.as_str(record.given.get("last_action_error")) or None
+        if record.given.get("action") is None and index == len(episode.records) - 1:
+            last, number = (jsonio.as_int(found.steps[-1].source_step) if found.steps else None), jsonio.as_int(record.given.get("num"))
+            if not lost and (last is None or number is None or number - last == 1):
+                found.final = _picture(root, record, place)
+            found.final_text, found.final_url = record.text, jsonio.as_str(record.given.get("url"))
             continue
-        action = jsonio.as_str(record.get("action"))
+        action = jsonio.as_str(record.given.get("action"))
         if action is None:
             found.skipped.append(("step", item, "no_action", "a record without an action before the last"))
             lost = True
             continue
-        step = _step(record, action, before)
+        step = _step(root, record, action, place)
         step.gap_before, lost = lost and bool(found.steps), False
         found.steps.append(step)
     _close(found)
@@ -145,51 +210,72 @@ def _trajectory(root: Path, file: str, before: list[str], place: list[str]) -> T
     return found
 
 
-def _parse(raw: bytes, file: str) -> Any | Skipped:
-    """Parse an episode without its heavy parts, so that memory stays near the size of the file."""
-    try:
-        return json.loads(raw.decode("utf-8-sig"), strict=False, object_pairs_hook=_lighten)
-    except UnicodeDecodeError as error:
-        return Skipped(file, "not_utf8", f"byte {error.start} is not UTF-8")
-    except RecursionError:
-        return Skipped(file, "too_deep", "nested too deeply")
-    except ValueError as error:
-        return Skipped(file, "bad_json", f"not JSON: {error}")
+def _light(record: dict) -> _Record:
+    """Take from a record what is needed of its trees and boxes."""
+    action = jsonio.as_str(record.get("action"))
+    bid = _bid(parse_calls(action) or []) if action else None
+    boxes: dict = next((boxes for name in log.BOXES if (boxes := jsonio.as_dict(record.get(name)))), {})
+    page = _sides(boxes, _PAGE)
+    given = {name: record.get(name) for name in ("num", "action", "reasoning", "screenshot_path", "url", "last_action_error")}
+    return _Record(given, _page_text(record), _node(record, bid) if bid else None, _sides(boxes, bid), page[2] if page else None)
 
 
-def _lighten(pairs: list[tuple[str, Any]]) -> Any:
-    """Build an object without what is not needed: heavy keys, all of an element but its box, all boxes but the target's."""
-    value = {key: item for key, item in pairs if key not in _HEAVY}
-    if "bbox" in value and "visibility" in value:
-        return {"bbox": value["bbox"]}
-    elements = value.get("extra_element_properties")
-    if elements is not None and "action" in value:
-        bid = _bid(parse_calls(value["action"]) or []) if isinstance(value["action"], str) else None
-        value["extra_element_properties"] = {bid: elements[bid]} if isinstance(elements, dict) and bid in elements else {}
-    return value
+def _sides(boxes: dict, bid: str | None) -> list[float]:
+    """Return left, top, width and height of an element, or an empty list."""
+    box = [jsonio.as_float(side) for side in jsonio.as_list(jsonio.as_dict(boxes.get(bid)).get("bbox"))]
+    return [side for side in box if side is not None] if len(box) == 4 and None not in box else []
 
 
-def _step(record: dict, action: str, before: list[str]) -> Step:
+def _notes(found: Trajectory, episode: Episode, place: _Place) -> None:
+    """Note where an episode disagrees with its own path or its own summary."""
+    stated = {"benchmark": place.benchmark, "agent": place.model, "experiment": place.experiment}
+    wrong = [
+        f"{name}: '{said}' inside, '{expected}' in its path"
+        for name, expected in stated.items()
+        if (said := jsonio.as_str(episode.head.get(name))) and said.replace("/", "_") != expected
+    ]
+    if wrong:
+        found.skipped.append(("row", found.source_file, "other_place", "; ".join(wrong)))
+    own = (place.benchmark, place.model, common(place.task))
+    folders = [_folder(record) for record in episode.records if record is not None]
+    strays = [folder for folder in folders if folder and (*folder[:2], common(folder[2])) != own]
+    if strays:
+        detail = f"{len(strays)} screens lie under {'/'.join(strays[0])}; see whether the file has its own name"
+        found.skipped.append(("row", found.source_file, "other_task", detail))
+    steps, logged = jsonio.as_int(episode.summary.get("n_steps")), len(episode.records)
+    if steps is not None and steps != logged - 1:
+        found.skipped.append(("row", found.source_file, "step_count", f"its summary counts {steps} steps, its log has {logged} records"))
+
+
+def _step(root: Path, record: _Record, action: str, place: _Place) -> Step:
     calls = parse_calls(action) or []
-    op, value, place = _action(calls)
-    bid = _bid(calls)
-    box = jsonio.as_list(jsonio.as_dict(jsonio.as_dict(record.get("extra_element_properties")).get(bid)).get("bbox"))
-    left, top, width, height = [jsonio.as_float(side) for side in box] if len(box) == 4 else [None] * 4
-    x, y = place
-    if x is None and None not in (left, top, width, height):
+    op, value, (x, y) = _action(calls)
+    picture = _picture(root, record, place)
+    scale = _scale(root, picture, record.page_width)
+    left, top, width, height = [side * scale for side in record.box] or [None] * 4
+    if x is not None and y is not None:
+        x, y = x * scale, y * scale
+    elif left is not None and top is not None and width is not None and height is not None:
         x, y = left + width / 2, top + height / 2
-    target = Target(x, y, left, top, width, height, _node(record, bid) if bid else None)
+    target = Target(x, y, left, top, width, height, record.node)
     return Step(
         op,
         jsonio.dump(action),
         value,
-        jsonio.as_str(record.get("num")),
+        jsonio.as_str(record.given.get("num")),
         None if target == Target() else target,
-        jsonio.as_str(record.get("reasoning")),
-        jsonio.as_str(record.get("url")),
-        _page_text(record),
-        before=_picture(record, before),
+        jsonio.as_str(record.given.get("reasoning")),
+        jsonio.as_str(record.given.get("url")),
+        record.text,
+        before=picture,
     )
+
+
+def _scale(root: Path, picture: Picture | None, page_width: float | None) -> float:
+    """Return picture pixels a viewport pixel: 1 unless picture and page show a screen of another density."""
+    size = png_size(root, picture.file) if picture and page_width and page_width > 0 else None
+    ratio = size[0] / page_width if size and page_width else 1.0
+    return next((known for known in _RATIOS if abs(ratio / known - 1) < 0.01), 1.0)
 
 
 def _action(calls: list[Call]) -> tuple[str, str | None, tuple[float | None, float | None]]:
@@ -228,18 +314,17 @@ def _tree(record: dict) -> str:
 
 def _node(record: dict, bid: str) -> str | None:
     """Return role and name of an element as its accessibility line gives them."""
+    line = re.compile(rf"^[ \t]*\[{re.escape(bid)}\][ \t]*(.{{0,500}})", re.MULTILINE)
     for tree in (record.get("axtree_pruned"), record.get("axtree")):
-        for line in (tree if isinstance(tree, str) else "").splitlines():
-            match = _NODE.match(line)
-            if match and match[1] == bid:
-                return match[2][:500]
+        if match := line.search(tree if isinstance(tree, str) else ""):
+            return match[1]
     return None
 
 
 def _page_text(record: dict) -> str | None:
     """Return the accessible text without element ids, indentation and focus, which differ between equal pages."""
     lines, size = [], 0
-    for line in _tree(record).splitlines():
+    for line in _tree(record)[:_TREE_LIMIT].splitlines():
         match = _NODE.match(line)
         line = _FOCUS.sub("", match[2] if match else line.strip())
         if line:
@@ -250,12 +335,26 @@ def _page_text(record: dict) -> str | None:
     return "\n".join(lines)[:PAGE_TEXT_LIMIT] or None
 
 
-def _picture(record: dict, before: list[str]) -> Picture | None:
-    """Return the screen a record names; its paths start at a folder ``trajectories`` that the data set does not have."""
-    path = jsonio.as_str(record.get("screenshot_path"))
-    if not path or path.rpartition("/")[2] in {"", "None"} or re.search(r"screenshot_step_None\.", path):
+def _folder(record: _Record) -> tuple[str, ...] | None:
+    """Return benchmark, model and task a record's screen is filed under, where its path says so."""
+    parts = (jsonio.as_str(record.given.get("screenshot_path")) or "").split("/")
+    return tuple(parts[-4:-1]) if parts[-5:-4] == ["screenshots"] else None
+
+
+def _picture(root: Path, record: _Record, place: _Place) -> Picture | None:
+    """Return the screen a record names; its paths start at a folder ``trajectories`` that the data set does not have.
+
+    Where no file is there, the one of that name in the episode's own folder serves.
+    """
+    path = record.given.get("screenshot_path")
+    base = path.rpartition("/")[2] if isinstance(path, str) else ""
+    if not isinstance(path, str) or base in {"", "None"} or base.startswith("screenshot_step_None."):
         return None
-    return Picture("/".join([*before, path.removeprefix("./").removeprefix("trajectories/")]))
+    folder = _folder(record)
+    inner = "/".join(["screenshots", *folder, base]) if folder else path.removeprefix("./").removeprefix("trajectories/")
+    named = "/".join([*place.above, inner])
+    own = "/".join([*place.above, "screenshots", place.benchmark, place.model, place.task, base])
+    return Picture(own if named != own and not jsonio.is_file(root, named) and jsonio.is_file(root, own) else named)
 
 
 def _close(found: Trajectory) -> None:
@@ -275,43 +374,12 @@ def _close(found: Trajectory) -> None:
             return
 
 
-def _oracle(episode: dict) -> Oracle:
+def _oracle(episode: Episode) -> Oracle:
     """Read the functional reward; a harness error is not a FAIL, and cannot undo a success."""
-    summary = jsonio.as_dict(episode.get("summary_info"))
-    found = graded(jsonio.as_str(episode.get("benchmark")) or "functional", jsonio.as_float(summary.get("cum_reward")))
-    if found.verdict != "pass" and summary.get("err_msg"):
-        return Oracle(found.oracle, found.raw_reward, "error", "harness_error")
+    name, version = jsonio.as_str(episode.head.get("benchmark")) or "functional", jsonio.as_str(episode.head.get("package_version"))
+    found = graded(name, jsonio.as_float(episode.summary.get("cum_reward")), version=version)
+    if episode.head.get("valid") is False:
+        return replace(found, verdict="unscored", status="marked_invalid")
+    if found.verdict != "pass" and episode.summary.get("err_msg"):
+        return replace(found, verdict="error", status="harness_error")
     return found
-
-
-def _annotations(root: Path, file: str) -> Iterator[Annotation | Skipped]:
-    """Yield each answer of each annotator; nobody is merged, since two annotators of one episode may disagree."""
-    raw = jsonio.read_bytes(root, file, unit="row")
-    if isinstance(raw, Skipped):
-        yield raw
-        return
-    text = raw.decode("utf-8-sig", "replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
-    rows = csv.reader(io.StringIO(text, newline=""))
-    try:
-        header = [name.strip() for name in next(rows, [])]
-        needed = ["annotator_name", "benchmark", "task_id", "model_name", "exp_name", *QUESTIONS.values()]
-        if absent := [name for name in needed if name not in header]:
-            yield Skipped(f"{file}:1", "missing_field", f"no column {', '.join(absent)}", "row")
-            return
-        for number, values in enumerate(rows):
-            if not any(value.strip() for value in values):
-                continue
-            item = f"{file}:{rows.line_num}"
-            if len(values) != len(header):
-                yield Skipped(item, "bad_record", f"{len(values)} cells, {len(header)} columns", "row")
-                continue
-            row = dict(zip(header, values, strict=True))
-            place = [row[name].strip() for name in ("benchmark", "model_name", "exp_name", "task_id")]
-            annotator = row["annotator_name"].strip()
-            if not annotator or not all(place):
-                yield Skipped(item, "missing_field", "an empty cell where the annotator or the episode is named", "row")
-                continue
-            for question, column in QUESTIONS.items():
-                yield Annotation("/".join(place), annotator, question, row[column].strip() or None, number, place[0], place[1], place[3])
-    except csv.Error as error:
-        yield Skipped(f"{file}:{rows.line_num}", "bad_csv", str(error), "row")

@@ -115,6 +115,10 @@ class Skipped:
     unit: str = "trajectory"
 
 
+#: How the name of an annotator begins that is a released judge, not a person; those never count towards human agreement.
+JUDGE = "judge:"
+
+
 @dataclass(frozen=True, slots=True)
 class Annotation:
     """One answer of one of the source's own annotators, whether or not the trajectory itself is at hand."""

@@ -1,14 +1,25 @@
 """WebLINX demonstrations: `demonstrations/<code>/` with `replay.json`, `metadata.json`, `form.json` and `screenshots/`.
 
 A browser turn's screenshot shows what the user saw before acting. Turns are put into the order of their event ids, which number
-the screens: typing is logged when it ends, so that its turn can stand after one that came later. Page loads nobody asked for
-are left out, since they are what an action led to; events of tabs, and another tab, break adjacency. Names in `form.json` are
-not read.
+the screens: typing is logged when it ends, so that its turn can stand after one that came later. ``source_step`` keeps the place
+in the log, for whoever wants the order of the log. Page loads nobody asked for are left out, since they are what an action led to;
+talk is left out too, and counted by who spoke. Events of tabs, another tab, lost turns and screens that do not go forward break
+adjacency; a screen missing in between leaves the step before it without a screen after, since two actions would lie between.
+
+A capture is used only if it is marked good and bears the number of its event (and of its page, where one is named): else it shows
+another moment or tab. Names of people in `form.json` and `metadata.json` are not read.
+
+Coordinates: the pointer's client coordinates are viewport pixels times the zoom, and a picture has its width over the viewport's
+width pixels a viewport pixel. Boxes come in either unit. The one that holds the pointer is taken, the one usual in the
+demonstration where both or no pointer can tell, and no box where neither fits. Boxes missing in the turn come from
+`bboxes/bboxes-<n>.json`.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -42,54 +53,84 @@ _SCREENSHOT = re.compile(r"screenshot-(\d{1,9})-\d{1,9}\.png")
 _PAGE = re.compile(r"page-(\d{1,9})-\d{1,9}\.html")
 #: Page loads a user asks for; any other is the consequence of the action before it.
 _ASKED = frozenset({"typed", "reload", "auto_bookmark", "generated", "keyword", "keyword_generated", "start_page"})
+#: What a load or an event of a tab says of itself; the other properties are the recorder's.
+_TOLD = ("url", "transitionType", "transitionQualifiers", "tabId", "tabIdOrigin")
+#: Intents that go where the pointer is. For the others it only confirms a box.
+_POINTING = frozenset({"click", "hover"})
 #: Pixels by which a pointer may miss an element's box (rounding).
 _SLACK = 2
 
+#: Bytes and turns read at most; the largest real replays have 12 MB and a few hundred turns, the list of splits 40 kB.
+_REPLAY_LIMIT = 32 * 2**20
+_SMALL_LIMIT = 4 * 2**20
+_TURN_LIMIT = 100_000
+
 
 def read(root: Path, options: dict) -> Iterator[Trajectory | Skipped]:
-    """Yield one trajectory a demonstration; ``options["split"]`` selects those `splits.json` lists under it."""
-    splits = _splits(root)
+    """Yield one trajectory a demonstration.
+
+    ``options["split"]`` selects those that `splits.json` lists under it, ``options["files"]`` those whose `replay.json` one of
+    the patterns matches. Demonstrations that a split lists and that are not there are reported.
+    """
+    splits, patterns, split = _splits(root), options.get("files"), options.get("split")
     if isinstance(splits, Skipped):
-        if splits.reason != "missing" or options.get("split"):
+        if splits.reason != "missing" or split:
             yield splits
         splits = {}
+    found = set()
     for folder, names in jsonio.walk(root):
-        if not {"invalid.json", *_FILES} & set(names):
+        marks = {"invalid.json", *_FILES} & set(names)
+        *above, code = folder.split("/")
+        if not marks or (marks == {"metadata.json"} and above[-1:] != ["demonstrations"]):
             continue
-        code = folder.rpartition("/")[2]
-        if options.get("split") and options["split"] not in splits.get(code, ()):
+        found.add(code)
+        if (split and split not in splits.get(code, ())) or not _chosen(jsonio.join(folder, "replay.json"), patterns):
             continue
         absent = [name for name in _FILES if name not in names]
         if "invalid.json" in names:
             yield Skipped(folder or ".", "invalid", "marked invalid by its authors")
         elif absent:
             yield Skipped(folder or ".", "incomplete", f"no {', '.join(absent)}")
+        elif splits and code not in splits:
+            yield Skipped(folder or ".", "no_split", "splits.json lists it in no split; list it, or remove splits.json")
         else:
             yield _trajectory(root, folder, names=splits.get(code, []))
+    for code, names in splits.items():
+        folder = f"demonstrations/{code}"
+        if code not in found and (not split or split in names) and _chosen(f"{folder}/replay.json", patterns):
+            yield Skipped(folder, "missing", f"splits.json lists it under {', '.join(names)}; fetch it, or give the split you have")
+
+
+def _chosen(path: str, patterns: list[str] | None) -> bool:
+    """Return whether no patterns are given or one matches; ``*`` matches slashes too, as in downloads."""
+    return not patterns or any(fnmatchcase(path, pattern + "*" if pattern.endswith("/") else pattern) for pattern in patterns)
 
 
 def _splits(root: Path) -> dict[str, list[str]] | Skipped:
-    """Return demonstration → splits; ``dev`` only repeats two others."""
-    listed = jsonio.read_json(root, "splits.json", unit="row")
+    """Return demonstration → splits."""
+    listed = jsonio.read_json(root, "splits.json", _SMALL_LIMIT, unit="row")
     if isinstance(listed, Skipped):
         return listed
     found: dict[str, list[str]] = {}
     for split, codes in sorted(jsonio.as_dict(listed).items()):
         for code in jsonio.as_list(codes):
-            if isinstance(code, str):
-                found.setdefault(code, []).append(split)
-    return found
+            if isinstance(code, str) and split not in found.setdefault(code, []):
+                found[code].append(split)
+    return dict(sorted(found.items()))
 
 
 def _trajectory(root: Path, folder: str, names: list[str]) -> Trajectory | Skipped:
     source_file = jsonio.join(folder, "replay.json")
-    replay = jsonio.read_json(root, source_file)
+    replay = jsonio.read_json(root, source_file, _REPLAY_LIMIT)
     if isinstance(replay, Skipped):
         return replay
     turns = jsonio.as_dict(replay).get("data")
     if not isinstance(turns, list):
         return Skipped(source_file, "no_turns", "not a replay with a list of turns")
+    if len(turns) > _TURN_LIMIT:
+        return Skipped(source_file, "too_large", f"more than {_TURN_LIMIT:,} turns")
     code = folder.rpartition("/")[2] or "demonstration"
+    names = [name for name in names if name != "dev"] or names  # it only repeats two other splits
     found = Trajectory(
         native_id=code,
         steps=[],
@@ -97,35 +138,49 @@ def _trajectory(root: Path, folder: str, names: list[str]) -> Trajectory | Skipp
         obs_phase="before",
         benchmark="weblinx",
         task_id=code,
-        experiment=next((name for name in names if name != "dev"), None),
+        experiment=names[0] if names else None,
         license=LICENSE,
         consecutive=False,
     )
-    found.instruction = _instruction(root, folder, turns)
+    if len(names) > 1:
+        found.skipped.append(("row", folder or ".", "several_splits", f"splits.json lists it under {', '.join(names)}; the first is kept"))
+    found.instruction = _instruction(root, folder, found, turns)
     numbered = _browser_turns(found, turns)
-    numbered.sort(key=lambda entry: entry[0])
+    numbered.sort(key=lambda entry: entry[:2])
+    demonstration = _Demonstration(root, folder, found, _unit([turn["action"] for _, _, turn, _ in numbered]))
     last: tuple[int | None, Any] | None = None
     for _, index, turn, lost in numbered:
-        step, screen = _step(root, folder, found, index, turn)
+        step, screen = _step(demonstration, index, turn)
         tab = "tab event" if step.op == "tab" else _part(turn["action"], "metadata").get("tabId")
         if last is not None:
             backwards = screen is not None and last[0] is not None and screen <= last[0]
             step.gap_before = lost or backwards or tab != last[1] or tab == "tab event"
         last = screen, tab
         found.steps.append(step)
-    found.website = next((name for step in found.steps if (name := site(step.url or step.value))), None)
-    found.domain = found.website
+    addresses = (step.url or (step.value if step.op == "load" else None) for step in found.steps)
+    found.website = found.domain = next((name for address in addresses if (name := site(address))), None)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Demonstration:
+    """What the steps of one demonstration share. ``unit`` is the unit of its elements' boxes, as far as its clicks tell."""
+
+    root: Path
+    folder: str
+    found: Trajectory
+    unit: str | None
 
 
 def _browser_turns(found: Trajectory, turns: list) -> list[tuple[int, int, dict, bool]]:
     """Return (event id, place in the log, turn, whether one was lost before it); a turn without an id keeps its place."""
     kept = []
-    last, lost = -1, False
+    latest, lost = -1, False
     for index, turn in enumerate(turns):
         turn, item = jsonio.as_dict(turn), f"{found.source_file}#{index}"
         if turn.get("type") == "chat":
-            found.skipped.append(("step", item, "chat_turn", None))
+            speaker = turn.get("speaker")
+            found.skipped.append(("step", item, "chat_turn", speaker if speaker in ("instructor", "navigator") else None))
         elif turn.get("type") != "browser" or not isinstance(turn.get("action"), dict):
             found.skipped.append(("step", item, "bad_turn", "neither a chat turn nor a browser turn with an action"))
             lost = True
@@ -133,15 +188,15 @@ def _browser_turns(found: Trajectory, turns: list) -> list[tuple[int, int, dict,
             found.skipped.append(("step", item, "page_load", "not an action: the page an action led to"))
         else:
             number = jsonio.as_int(turn["action"].get("event_id"))
-            last = last if number is None else number
-            kept.append((last, index, turn, lost))
+            latest = max(latest, number if number is not None else latest)
+            kept.append((latest if number is None else number, index, turn, lost))
             lost = False
     return kept
 
 
-def _step(root: Path, folder: str, found: Trajectory, index: int, turn: dict) -> tuple[Step, int | None]:
+def _step(demonstration: _Demonstration, index: int, turn: dict) -> tuple[Step, int | None]:
     """Return the step and the number of its screen."""
-    action = turn["action"]
+    action, found = turn["action"], demonstration.found
     arguments = jsonio.as_dict(action.get("arguments"))
     metadata, properties, element = _part(action, "metadata"), _part(action, "properties"), _part(action, "element")
     intent = jsonio.as_str(action.get("intent")) or ""
@@ -149,26 +204,36 @@ def _step(root: Path, folder: str, found: Trajectory, index: int, turn: dict) ->
     op = ACTIONS.get(intent, "other")
     if intent == "change" and tag not in ("select", ""):
         op = "other"
-    value = jsonio.as_str(arguments.get(_VALUES.get(intent, "")))
-    url = jsonio.as_str(metadata.get("url")) or None
+    value, url = _value(intent, arguments, properties), jsonio.as_str(metadata.get("url")) or None
     if intent == "load":  # its metadata already name the new page
-        value, url = jsonio.as_str(properties.get("url")) or url, None
+        value, url = value or url, None
     item = f"{found.source_file}#{index}"
-    screen, picture = _screen(folder, found, item, jsonio.as_dict(turn.get("state")), jsonio.as_int(action.get("event_id")))
+    screen, picture = _screen(demonstration, item, jsonio.as_dict(turn.get("state")), jsonio.as_int(action.get("event_id")))
     step = Step(
         op=op,
-        op_raw=_raw(intent, arguments, tag),
+        op_raw=_raw(intent, arguments, properties, tag),
         value=value,
         source_step=str(index),
         url=url,
         before=picture,
         timestamp=jsonio.as_float(turn.get("timestamp")),
-        target=_target(root, found, item, metadata, properties, element, picture),
+        target=_target(demonstration, item, action, screen, picture),
     )
     return step, screen
 
 
-def _screen(folder: str, found: Trajectory, item: str, state: dict, event: int | None) -> tuple[int | None, Picture | None]:
+def _value(intent: str, arguments: dict, properties: dict) -> str | None:
+    if intent == "load":
+        return jsonio.as_str(properties.get("url")) or None
+    if intent == "scroll":  # where to, not how far
+        places = [jsonio.as_str(arguments.get(name)) for name in ("scrollX", "scrollY")]
+        return " ".join(place or "0" for place in places) if any(places) else None
+    if intent.startswith("tab"):
+        return jsonio.as_str(properties.get("tabId"))
+    return jsonio.as_str(arguments.get(_VALUES.get(intent, "")))
+
+
+def _screen(demonstration: _Demonstration, item: str, state: dict, event: int | None) -> tuple[int | None, Picture | None]:
     """Return number and picture of a turn's screen if it is usable."""
     name = state.get("screenshot")
     if name is None:
@@ -180,11 +245,11 @@ def _screen(folder: str, found: Trajectory, item: str, state: dict, event: int |
         reason, detail = "bad_name", None
     elif status != "good":
         reason, detail = f"screenshot_{status if status in ('broken', 'absent') else 'unrated'}", None
-    elif int(number[1]) != event or (page and page[1] != number[1]):
+    elif (event is not None and int(number[1]) != event) or (page and int(page[1]) != int(number[1])):
         reason, detail = "number_mismatch", f"screen {number[1]}, page {page[1] if page else '-'}, event {event}"
     else:
-        return int(number[1]), Picture(jsonio.join(folder, f"screenshots/{name}"))
-    found.skipped.append(("picture", item, reason, detail))
+        return int(number[1]), Picture(jsonio.join(demonstration.folder, f"screenshots/{name}"))
+    demonstration.found.skipped.append(("picture", item, reason, detail))
     return None, None
 
 
@@ -198,46 +263,131 @@ def _asked(action: dict) -> bool:
     return jsonio.as_str(properties.get("transitionType")) in _ASKED or "from_address_bar" in qualifiers or "forward_back" in qualifiers
 
 
-def _target(
-    root: Path, found: Trajectory, item: str, metadata: dict, properties: dict, element: dict, picture: Picture | None
-) -> Target | None:
-    """Return pointer and box in pixels of the picture, as far as they can be known.
-
-    Client coordinates are the viewport's times the zoom. The box is in either unit; the one that holds the pointer is taken.
-    """
-    text = _element_text(element)
-    scale = _scale(root, metadata, picture)
-    if scale is None:
+def _target(demonstration: _Demonstration, item: str, action: dict, screen: int | None, picture: Picture | None) -> Target | None:
+    """Return pointer and box in pixels of the picture, as far as they can be known."""
+    element, metadata = _part(action, "element"), _part(action, "metadata")
+    text, zoom = _element_text(element), _zoom(metadata)
+    scale = _scale(demonstration.root, metadata, picture)
+    if zoom is None:
+        demonstration.found.skipped.append(("target", item, "bad_zoom", f"zoomLevel: {jsonio.dump(metadata.get('zoomLevel'), 80)}"))
+    if scale is None or zoom is None:
         return Target(text=text) if text else None
-    zoom = jsonio.as_float(metadata.get("zoomLevel")) or 1.0
-    x, y = jsonio.as_float(properties.get("clientX")), jsonio.as_float(properties.get("clientY"))
-    pointer = None if x is None or y is None or zoom <= 0 else (x / zoom, y / zoom)
-    bbox = jsonio.as_dict(element.get("bbox"))
-    sides = [jsonio.as_float(bbox.get(name)) for name in ("x", "y", "width", "height")]
-    box = None
-    if None not in sides and zoom > 0:
-        readings = [[side / zoom for side in sides], sides]
-        box = next((reading for reading in readings if pointer is None or _holds(reading, pointer)), None)
-        if box is None:
-            found.skipped.append(("target", item, "box_off_pointer", "the pointer is outside the element's box in either unit"))
-    across, down = scale
-    target = Target(text=text)
-    if pointer:
-        target = replace(target, x=pointer[0] * across, y=pointer[1] * down)
+    pointer, pointing, box = _pointer(action, zoom), _points(action), _sides(element.get("bbox"))
+    reading: tuple[str, list[float]] | str | None = None
     if box:
-        target = replace(target, left=box[0] * across, top=box[1] * down, width=box[2] * across, height=box[3] * down)
+        reading = _read_box(_readings(box, zoom), pointer, pointing, demonstration.unit)
+    elif screen is not None and (box := _listed_box(demonstration, item, element, screen)):
+        # re-rendered boxes may also be in the page's own pixels, which the zoom enlarges
+        readings = _readings(box, zoom) | {"page": [side * zoom for side in box]}
+        reading = _read_box(readings, pointer, pointing, None)
+    if isinstance(reading, str):
+        detail = {
+            "box_off_pointer": "the pointer is outside the element's box in either unit",
+            "box_unit_unknown": f"at zoom {zoom:g} nothing shows which unit the element's box is in",
+        }
+        demonstration.found.skipped.append(("target", item, reading, detail[reading]))
+        reading = None
+    target = Target(text=text)
+    if reading:
+        left, top, width, height = [side * scale for side in reading[1]]
+        target = replace(target, left=left, top=top, width=width, height=height)
+    if pointer and (not reading or _holds(reading[1], pointer)):
+        target = replace(target, x=pointer[0] * scale, y=pointer[1] * scale)
     return None if target == Target() else target
+
+
+def _points(action: dict) -> bool:
+    return jsonio.as_str(action.get("intent")) in _POINTING
+
+
+def _zoom(metadata: dict) -> float | None:
+    """Return the zoom, 1 where none is logged, or None where it makes no sense."""
+    zoom = metadata.get("zoomLevel")
+    found = 1.0 if zoom is None else jsonio.as_float(zoom)
+    return found if found and 0.1 <= found <= 10 else None
+
+
+def _pointer(action: dict, zoom: float) -> tuple[float, float] | None:
+    """Return the pointer in viewport pixels; the recorder's own reading serves where the event has none."""
+    properties, metadata = _part(action, "properties"), _part(action, "metadata")
+    x, y = jsonio.as_float(properties.get("clientX")), jsonio.as_float(properties.get("clientY"))
+    if x is not None and y is not None:
+        return x / zoom, y / zoom
+    x, y = jsonio.as_float(metadata.get("mouseX")), jsonio.as_float(metadata.get("mouseY"))
+    if not _points(action) or x is None or y is None or min(x, y) < 0 or (x, y) == (0, 0):
+        return None
+    return x, y
+
+
+def _sides(box: Any) -> list[float] | None:
+    """Return left, top, width and height of a box that has an area."""
+    given = {name: jsonio.as_float(value) for name, value in jsonio.as_dict(box).items()}
+    left, top = (given.get(first) if given.get(first) is not None else given.get(other) for first, other in (("x", "left"), ("y", "top")))
+    if left is None or top is None:
+        return None
+    width, height = given.get("width"), given.get("height")
+    if width is None and given.get("right") is not None:
+        width = given["right"] - left
+    if height is None and given.get("bottom") is not None:
+        height = given["bottom"] - top
+    return [left, top, width, height] if width is not None and height is not None and width > 0 and height > 0 else None
+
+
+def _listed_box(demonstration: _Demonstration, item: str, element: dict, screen: int) -> list[float] | None:
+    """Return the box that the list of the page's boxes gives for an element, where there is such a list."""
+    key = jsonio.as_str(jsonio.as_dict(element.get("attributes")).get("data-webtasks-id"))
+    file = jsonio.join(demonstration.folder, f"bboxes/bboxes-{screen}.json")
+    if not key or not jsonio.is_file(demonstration.root, file):
+        return None
+    boxes = jsonio.read_json(demonstration.root, file, _REPLAY_LIMIT)
+    if isinstance(boxes, Skipped):
+        demonstration.found.skipped.append(("target", item, boxes.reason, boxes.detail))
+        return None
+    return _sides(jsonio.as_dict(boxes).get(key))
+
+
+def _readings(box: list[float], zoom: float) -> dict[str, list[float]]:
+    """Return a box in viewport pixels, by the unit it may have been logged in."""
+    return {"client": [side / zoom for side in box], "viewport": box} if zoom != 1 else {"viewport": box}
+
+
+def _read_box(
+    readings: dict[str, list[float]], pointer: tuple[float, float] | None, pointing: bool, usual: str | None
+) -> tuple[str, list[float]] | str:
+    """Return unit and box, or why there is none. Typing needs no pointer in its box, so a pointer elsewhere proves nothing."""
+    fitting = {unit: box for unit, box in readings.items() if pointer and _holds(box, pointer)}
+    if pointer and pointing and not fitting:
+        return "box_off_pointer"
+    if usual in (fitting or readings):
+        return usual, readings[usual]
+    if fitting or len({tuple(box) for box in readings.values()}) == 1:
+        return next(iter((fitting or readings).items()))
+    return "box_unit_unknown"
+
+
+def _unit(actions: list[dict]) -> str | None:
+    """Return the unit that the pointing turns of a demonstration prove for its elements' boxes, by majority."""
+    votes: Counter[str] = Counter()
+    for action in actions:
+        zoom, box = _zoom(_part(action, "metadata")), _sides(_part(action, "element").get("bbox"))
+        pointer = _pointer(action, zoom) if zoom and box and _points(action) else None
+        if pointer and zoom and box:
+            fitting = [unit for unit, sides in _readings(box, zoom).items() if _holds(sides, pointer)]
+            if zoom != 1 and len(fitting) == 1:
+                votes[fitting[0]] += 1
+    best = votes.most_common(2)
+    return best[0][0] if best and (len(best) == 1 or best[0][1] > best[1][1]) else None
 
 
 def _holds(box: list[float], point: tuple[float, float]) -> bool:
     return all(box[axis] - _SLACK <= point[axis] <= box[axis] + box[axis + 2] + _SLACK for axis in (0, 1))
 
 
-def _scale(root: Path, metadata: dict, picture: Picture | None) -> tuple[float, float] | None:
-    """Return picture pixels per viewport pixel, across and down."""
-    width, height = jsonio.as_float(metadata.get("viewportWidth")), jsonio.as_float(metadata.get("viewportHeight"))
-    size = png_size(root, picture.file) if picture and width and height and width > 0 and height > 0 else None
-    return (size[0] / width, size[1] / height) if size else None
+def _scale(root: Path, metadata: dict, picture: Picture | None) -> float | None:
+    """Return picture pixels a viewport pixel."""
+    width = jsonio.as_float(metadata.get("viewportWidth"))
+    size = png_size(root, picture.file) if picture and width and width > 0 else None
+    return size[0] / width if size and width else None
 
 
 def _element_text(element: dict) -> str | None:
@@ -249,17 +399,23 @@ def _element_text(element: dict) -> str | None:
     return f"[{tag}] {text[:200]}".strip() if tag or text else None
 
 
-def _raw(intent: str, arguments: dict, tag: str) -> str:
+def _raw(intent: str, arguments: dict, properties: dict, tag: str) -> str:
     """Return the action as logged, without the page's source and the mouse's details."""
     kept = {name: value for name, value in arguments.items() if name not in ("metadata", "properties", "element")}
+    if intent == "load" or intent.startswith("tab"):
+        kept |= {name: properties[name] for name in _TOLD if name in properties}
     xpath = jsonio.as_dict(arguments.get("element")).get("xpath")
     return jsonio.dump({"intent": intent, **kept, **({"element": tag, "xpath": xpath} if tag else {})})
 
 
-def _instruction(root: Path, folder: str, turns: list) -> str | None:
+def _instruction(root: Path, folder: str, found: Trajectory, turns: list) -> str | None:
     """Return the form's description of the task, else what the instructor said before the first action."""
-    form = jsonio.as_dict(jsonio.read_json(root, jsonio.join(folder, "form.json")))
-    if description := (jsonio.as_str(form.get("description")) or "").strip():
+    form = jsonio.read_json(root, jsonio.join(folder, "form.json"), _SMALL_LIMIT, unit="row")
+    if not isinstance(form, dict | Skipped):
+        form = Skipped(jsonio.join(folder, "form.json"), "bad_record", "not a JSON object", "row")
+    if isinstance(form, Skipped):
+        found.skipped.append((form.unit, form.item, form.reason, form.detail))
+    elif description := (jsonio.as_str(form.get("description")) or "").strip():
         return description
     said = []
     for turn in map(jsonio.as_dict, turns):
@@ -267,4 +423,7 @@ def _instruction(root: Path, folder: str, turns: list) -> str | None:
             break
         if turn.get("type") == "chat" and turn.get("speaker") == "instructor":
             said.append(jsonio.as_str(turn.get("utterance")) or "")
-    return "\n".join(filter(None, said)) or None
+    if text := "\n".join(filter(None, said)):
+        return text
+    found.skipped.append(("row", folder or ".", "no_instruction", "neither the form nor the instructor says what to do"))
+    return None

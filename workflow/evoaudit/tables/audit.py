@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from evoaudit.codebook import load as codebook
+from evoaudit.sources.base import JUDGE
 from evoaudit.stats import cohen_kappa, goodman_simultaneous_ci, gwet_ac1, krippendorff_alpha_nominal, wilson_ci
 from evoaudit.stats.agreement import cohen_kappas, contingency, fleiss_kappas, gwet_ac1s, krippendorff_alphas, raw_agreements
 from evoaudit.stats.resample import interval, limits, pattern_draws, rank_draws
@@ -437,7 +438,7 @@ def human_agreement(audit: Audit) -> list[dict]:
     """Return the agreement of a source's own annotators on the trajectories two of them labelled."""
     rows = []
     for folder, source, simulated in audit.run.sources:
-        found = audit.run.rows(folder, "annotations")
+        found = [row for row in audit.run.rows(folder, "annotations") if not row["annotator"].startswith(JUDGE)]
         for (question,), answers in sorted(grouped(found, "question").items()):
             rows += _questioned(audit, question, answers, source, simulated)
     if not rows:
@@ -524,6 +525,8 @@ def noop_probe(audit: Audit) -> list[dict]:
         "label t3-noop": {row["trajectory_id"]: row["category"] == "t3-noop" for row in audit.run.rows(audit.run.folders.final, "final")},
     }
     for row in sorted(audit.run.rows(audit.run.folders.normalised, "annotations"), key=lambda row: row["row"]):
+        if row["annotator"].startswith(JUDGE):
+            continue
         if "loop" in row["question"] and row["answer"] and row["answer"].casefold() in ("yes", "no"):
             truths.setdefault(f"annotated {row['question']}", {}).setdefault(row["trajectory_id"], row["answer"].casefold() == "yes")
     rows = []
