@@ -33,7 +33,7 @@ Pairs = list[tuple[Picture | None, Picture | None]]
 ALONE = 400
 #: Pictures of one message to a worker.
 MESSAGE = 64
-#: Decoded pictures a trajectory keeps at a time; consecutive steps share theirs.
+#: Decoded pictures kept at a time; consecutive steps share theirs.
 _OPEN_PICTURES = 3
 
 _UNKNOWN = {"state": "unknown", "changed_pixels": None, "changed_tiles": None, "tiles_x": None, "tiles_y": None, "tiles": None}
@@ -60,40 +60,20 @@ class Measurer:
     known: Known | None = None
     #: image_id → phash and blankness.
     memory: dict[str, tuple[str, float]] = field(default_factory=dict)
+    #: Hash of a file → what it decodes to, without its pixels: screens on which nothing happened are often the same file again.
+    files: dict[str, Inspected] = field(default_factory=dict)
+    #: image_id → pixels of the screens seen last.
+    opened: OrderedDict[str, np.ndarray] = field(default_factory=OrderedDict)
 
     def measure(self, pairs: Pairs) -> Measured:
         """Look at every picture of a trajectory and measure each step's change."""
         looks: dict[Picture, Inspected] = {}
-        opened: OrderedDict[Picture, Inspected] = OrderedDict()
-
-        def look(picture: Picture | None) -> Inspected | None:
-            if picture is None:
-                return None
-            if picture in opened:
-                opened.move_to_end(picture)
-                return opened[picture]
-            if picture in looks:
-                return looks[picture]
-            found = self.inspect(picture)
-            looks[picture] = replace(found, words=None)
-            if found.words is not None:
-                keep(picture, found)
-            return found
-
-        def keep(picture: Picture, found: Inspected) -> None:
-            opened[picture] = found
-            if len(opened) > _OPEN_PICTURES:
-                opened.popitem(last=False)
-
-        def words(picture: Picture, found: Inspected) -> np.ndarray | None:
-            if found.words is None:  # known from an earlier run, or let go of since
-                found = self.inspect(picture, fresh=True)
-                keep(picture, found)
-            return found.words
-
         changes = []
         for before, after in pairs:
-            first, second = look(before), look(after)
+            for picture in (before, after):
+                if picture is not None and picture not in looks:
+                    looks[picture] = self.inspect(picture)
+            first, second = looks.get(before), looks.get(after)
             if not _comparable(first, second):
                 changes.append(_UNKNOWN)
             elif first.image_id == second.image_id:
@@ -101,15 +81,25 @@ class Measurer:
             elif self.known is not None and (met := self.known.change(first.image_id, second.image_id)) is not None:
                 changes.append(met)
             else:
-                changes.append(_changed(words(before, first), words(after, second)))
+                changes.append(_changed(self._words(before, first), self._words(after, second)))
         return Measured(looks, changes)
 
-    def inspect(self, picture: Picture, fresh: bool = False) -> Inspected:
-        """Inspect a picture a reader refers to; broken ones get an id of their own, made of where they should be.
+    def _words(self, picture: Picture, look: Inspected) -> np.ndarray | None:
+        """Return a picture's pixels, decoding it again if they were let go of; None if it is gone since."""
+        if look.image_id not in self.opened:
+            self.inspect(picture, fresh=True)
+        return self.opened.get(look.image_id)
 
-        With ``fresh`` the picture is decoded even if an earlier run knows it.
+    def _look(self, file_sha256: str) -> Inspected | None:
+        found = self.files.get(file_sha256)
+        return self.known.look(file_sha256) if found is None and self.known is not None else found
+
+    def inspect(self, picture: Picture, fresh: bool = False) -> Inspected:
+        """Describe a picture a reader refers to; broken ones get an id of their own, made of where they should be.
+
+        With ``fresh`` the picture is decoded even if its file was met before.
         """
-        known = None if fresh or self.known is None else self.known.look
+        known = None if fresh else self._look
         if picture.load is not None:
             try:
                 data = picture.load() or None
@@ -121,9 +111,23 @@ class Measurer:
             outside = Inspected("missing", detail="the name is unsafe or leads out of the source's folder")
             found = outside if path is None else pictures.inspect(path, self.memory, known)
         if found.status == "ok":
-            return found
+            return self._remember(found)
         mark = hashlib.sha256(canonical([self.source, text(picture.file), text(picture.member)]).encode()).hexdigest()[:32]
         return replace(found, image_id=f"broken-{mark}", words=None, phash=None, blank=None)
+
+    def _remember(self, found: Inspected) -> Inspected:
+        """Keep pixels and description for a while; return the description."""
+        look = replace(found, words=None)
+        if found.words is not None:
+            self.opened[found.image_id] = found.words
+            if len(self.files) >= pictures.MEMORY_LIMIT:
+                self.files.clear()
+            self.files[found.file_sha256] = look
+        if found.image_id in self.opened:
+            self.opened.move_to_end(found.image_id)
+        if len(self.opened) > _OPEN_PICTURES:
+            self.opened.popitem(last=False)
+        return look
 
 
 def _comparable(first: Inspected | None, second: Inspected | None) -> bool:
