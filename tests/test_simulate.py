@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from evoaudit.__main__ import main
-from evoaudit.simulate import corpus, looks
+from evoaudit.simulate import control, corpus, looks
 from evoaudit.simulate.actors import Episode
 from evoaudit.simulate.deal import AGENTS, FORMATS, Deal, deal, place
 from evoaudit.simulate.draw import Draw
@@ -332,7 +332,7 @@ def test_readers_yield_exactly_the_trajectories_of_the_truth(made: Path) -> None
 
 def test_faults_are_listed_and_small_corpora_have_none(made: Path, tmp_path: Path) -> None:
     faults = lines(made / "faults.jsonl")
-    assert {fault["format"] for fault in faults} == set(FORMATS)
+    assert {fault["format"] for fault in faults} == {*FORMATS, control.FOLDER}
     skipped = [r for name in FORMATS for r in reader(name).read(made / name, {}) if isinstance(r, Skipped)]
     assert {"bad_json", "error_only", "invalid"} <= {r.reason for r in skipped}
     corpus.write(tmp_path, 20, SEED)

@@ -11,7 +11,7 @@ from typing import Any
 
 #: Stage → version of what its output means. Bump it when the same settings come to mean something else.
 FORMAT = {
-    "simulate": 1,
+    "simulate": 2,
     "download": 1,
     "normalise": 2,
     "mine": 1,
@@ -23,7 +23,7 @@ FORMAT = {
     "judge": 1,
     "select": 1,
     "combine": 1,
-    "stats": 1,
+    "stats": 2,
     "tables": 1,
     "figures": 1,
     "report": 1,

@@ -4,6 +4,7 @@ TABLES = (
     "ingest",
     "split",
     "domains",
+    "alignment",
     "baselines",
     "evogui_main",
     "evogui_intervals",
@@ -59,6 +60,7 @@ NORMALISED = ("trajectories", "steps", "changes", "images", "oracle_results", "a
 #: Stage → the data files later stages read, besides ``manifest.json``.
 DATA: dict[str, tuple[str, ...]] = {
     "simulate": (),
+    "download": ("files.json",),
     "normalise": tuple(f"{name}.parquet" for name in NORMALISED),
     "mine": ("t1.parquet", "t2.parquet", "t3.parquet", "drops.parquet", "quotas.json"),
     "images": ("prepared.parquet", "drops.parquet"),

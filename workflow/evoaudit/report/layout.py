@@ -83,7 +83,7 @@ SECTIONS = (
         "data",
         "What was read, and what was left out",
         "Every record read was either kept or left out for a stated reason.",
-        ("ingest", "drops"),
+        ("ingest", "alignment", "drops"),
     ),
     Section(
         "background",

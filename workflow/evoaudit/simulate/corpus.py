@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from evoaudit.simulate.deal import FORMATS, deal, place
+from evoaudit.simulate import control
+from evoaudit.simulate.deal import FAULTS_FROM, FORMATS, deal, place
 from evoaudit.simulate.episode import make
 from evoaudit.simulate.formats import agentrewardbench, mind2web, osworld, plain, weblinx
 from evoaudit.simulate.formats.base import Pieces, dump
 from evoaudit.store import sha256_file
 
-#: From this size on a corpus holds a handful of faults that a reader must find.
-FAULTS_FROM = 50
 #: Trajectories a worker makes at a time.
 CHUNK = 20
 
@@ -58,6 +57,17 @@ class _Chunk:
     hashes: list[tuple[str, str]] = field(default_factory=list)
     planted: Counter = field(default_factory=Counter)
 
+    def take(self, folder: Path, pieces: Pieces, made: set[Path]) -> None:
+        """Write a trajectory's own files and keep the rest; ``made`` are the folders that are there already."""
+        for path, data in pieces.files:
+            target = folder / path
+            if target.parent not in made:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                made.add(target.parent)
+            target.write_bytes(data)
+            self.hashes.append((path, hashlib.sha256(data).hexdigest()))
+        self.lines += pieces.lines
+
 
 def _chunk(folder: Path, start: int, stop: int, trajectories: int, seed: int, formats: tuple[str, ...]) -> _Chunk:
     done = _Chunk()
@@ -65,14 +75,7 @@ def _chunk(folder: Path, start: int, stop: int, trajectories: int, seed: int, fo
     for index in range(start, stop):
         pieces = pieces_of(index, trajectories, seed, formats)
         name, number = place(index, formats)
-        for path, data in pieces.files:
-            target = folder / path
-            if target.parent not in made:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                made.add(target.parent)
-            target.write_bytes(data)
-            done.hashes.append((path, hashlib.sha256(data).hexdigest()))
-        done.lines += pieces.lines
+        done.take(folder, pieces, made)
         if pieces.rows:
             done.rows.append((number, pieces.rows))
         done.planted[name, deal(index, formats).planted] += 1
@@ -96,8 +99,18 @@ def _chunks(folder: Path, trajectories: int, seed: int, formats: tuple[str, ...]
             yield waiting.popleft().result()
 
 
+def _with_control(chunks: Iterator[_Chunk], folder: Path, trajectories: int, seed: int, formats: tuple[str, ...]) -> Iterator[_Chunk]:
+    """Yield the chunks, and after them the control where there is one."""
+    yield from chunks
+    if control.planted(trajectories, formats):
+        done, made = _Chunk(), set()
+        for dealt in map(control.deal, range(control.TRAJECTORIES)):
+            done.take(folder, plain.shifted(make(dealt, seed), dealt), made)
+        yield done
+
+
 def write(folder: Path, trajectories: int, seed: int, formats: Sequence[str] = FORMATS, threads: int = 1) -> dict:
-    """Write a corpus into ``folder`` and return its counts.
+    """Write a corpus into ``folder`` and return its counts, which leave out the control.
 
     ``files.sha256`` lists every file but the few at the top and itself, in the order of the trajectories.
     """
@@ -106,7 +119,7 @@ def write(folder: Path, trajectories: int, seed: int, formats: Sequence[str] = F
     with _Shared(folder) as shared, _Tables(folder, sum(place(i, formats)[0] == "mind2web" for i in range(trajectories))) as tables:
         if "agentrewardbench" in formats:
             shared.line(agentrewardbench.ANNOTATIONS, agentrewardbench.HEADER)
-        for chunk in _chunks(folder, trajectories, seed, formats, threads):
+        for chunk in _with_control(_chunks(folder, trajectories, seed, formats, threads), folder, trajectories, seed, formats):
             for path, digest in chunk.hashes:
                 shared.line("files.sha256", f"{digest}  {path}")
             for path, line in chunk.lines:

@@ -7,6 +7,8 @@ from functools import cache
 #: Ten trajectories of the default mix: 30 % Mind2Web, 30 % WebLINX, 20 % AgentRewardBench, 10 % OSWorld, 10 % plain.
 PATTERN = ("mind2web", "weblinx", "agentrewardbench", "mind2web", "weblinx", "osworld", "mind2web", "weblinx", "agentrewardbench", "plain")
 FORMATS = ("mind2web", "weblinx", "agentrewardbench", "osworld", "plain")
+#: From this size on a corpus holds a handful of faults that must be found.
+FAULTS_FROM = 50
 AGENTS = ("sim-agent-a", "sim-agent-b", "sim-agent-c", "sim-agent-d")
 
 #: One line a task: its class (and application), then what the agents do who try it. Missing a control, or an error on the last

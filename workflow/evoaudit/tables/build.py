@@ -38,7 +38,7 @@ AUDIT = (
     "planted_truth",
     "corrected_scores",
 )
-LEDGER = ("ingest", "drops", "cost", "timing", "deadline_curve")
+LEDGER = ("ingest", "alignment", "drops", "cost", "timing", "deadline_curve")
 LITERATURE = ("action_map", "landscape", "design_guidelines", "mast_map", "published_check")
 
 

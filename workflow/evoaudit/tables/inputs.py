@@ -31,9 +31,11 @@ class Folders:
     judgments: tuple[Path, ...] = ()
     review: Path | None = None
     final: Path | None = None
+    #: Normalised sources with a planted fault, for the alignment check alone.
+    controls: tuple[Path, ...] = ()
 
     def all(self) -> list[Path]:
-        """Return every folder, in the order of the pipeline."""
+        """Return every folder that counts, in the order of the pipeline; the controls do not."""
         single = [self.mined, *self.predictions, self.scores, self.sample, self.signals, *self.judgments, self.review, self.final]
         return [*self.normalised, *(folder for folder in single if folder is not None)]
 

@@ -14,6 +14,8 @@ from evoaudit.tables.panel import MAIN_SIDE
 #: Deadlines of the curve, seconds.
 DEADLINES = (1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 2700, 3600)
 DEADLINE = 300
+#: Shares in the alignment check's answer.
+SHARES = ("fits_minus", "fits_own", "fits_plus", "delayed")
 
 
 def ingest(run: Run) -> list[dict]:
@@ -38,6 +40,22 @@ def ingest(run: Run) -> list[dict]:
                 )
     if not rows:
         raise Empty("No stage's folder was given.")
+    return rows
+
+
+def alignment(run: Run) -> list[dict]:
+    """Return whether the pictures of each source stand at their actions, the controls last."""
+    from evoaudit.alignment import check
+
+    rows = []
+    for control, folders in ((False, run.folders.normalised), (True, run.folders.controls)):
+        for folder in folders:
+            if all((folder / f"{name}.parquet").is_file() for name in ("trajectories", "steps", "changes", "images")):
+                row = {**check(folder), "control": control}
+                row |= {name: 100 * row[name] for name in SHARES if row[name] is not None}
+                rows.append(row)
+    if not rows:
+        raise Empty("No source was normalised in this run.")
     return rows
 
 

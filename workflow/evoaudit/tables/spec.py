@@ -55,6 +55,20 @@ LABELS = {
     "p_best": "chance of best",
     "max_image_side": "image side (px)",
     "cohen_kappa": "Cohen kappa",
+    "control": "planted shift (control)",
+    "obs_phase": "pictures logged",
+    "evidence": "telling steps",
+    "fits_minus": "next action fits",
+    "fits_own": "own action fits",
+    "fits_plus": "previous action fits",
+    "n_minus": "votes, own or next",
+    "k_minus": "votes for next",
+    "p_minus": "p of next",
+    "n_plus": "votes, own or previous",
+    "k_plus": "votes for previous",
+    "p_plus": "p of previous",
+    "compared": "pairs of screens compared",
+    "delayed": "shown a step late",
     "krippendorff_alpha": "alpha",
 }
 
@@ -166,6 +180,18 @@ _ALL = (
         "| trajectories:n top_trajectory_share:pct",
         "The effective number of domains is the exponential of their entropy: as many equally used domains would be as mixed.",
         "No probes were mined in this run.",
+    ),
+    _table(
+        "alignment",
+        "Whether pictures stand at their actions",
+        "",
+        "source:text kind:text control:flag obs_phase:text trajectories:n evidence:n fits_minus:pct fits_own:pct fits_plus:pct "
+        "verdict:text lag:n p:p advice:text | steps:n compared:n n_minus:n k_minus:n p_minus:p n_plus:n k_plus:n p_plus:p delayed:pct",
+        "What changed between two screens is held against the action between them and against its neighbours. Steps tell where one "
+        "action can have made the change and the other cannot; each trajectory has one vote for each neighbour. `shifted`: the next "
+        "(lag -1) or the previous action (lag +1) explains the screens better, by a sign test at 0.001. `undecided` is no fault. The "
+        "planted shift was recorded one step off on purpose; it must be found, and no other table counts it.",
+        "No source was normalised in this run.",
     ),
     _table(
         "baselines",
