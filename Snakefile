@@ -5,7 +5,7 @@
 
 The target comes first: Snakemake takes every word after --configfile for a config file.
 
-Targets: all, data, probes, evogui, sample, audit, review, tables, figures, report, export, paper.
+Targets: all, download, data, probes, evogui, sample, audit, review, tables, figures, report, export, paper.
 """
 
 from snakemake.utils import min_version
@@ -59,6 +59,15 @@ rule all:
         "Everything the config enables."
     shell:
         "python -m evoaudit publish --run {params.run:q} --plan {params.plan:q} {input.finished:q} 2> {log:q}"
+
+
+use rule all as download with:
+    input:
+        finished=manifests("download"),
+    log:
+        "results/logs/publish/download.log",
+    message:
+        "Every data set on the hub that the config names, checked against the lock file."
 
 
 use rule all as data with:

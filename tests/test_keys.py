@@ -62,7 +62,7 @@ def with_field(path, value):
 
 DOWNSTREAM = {"stats", "tables", "figures", "report", "export"}
 AUDIT = {"sample", "judge", "select", "combine"}
-ALL = set(FORMAT) - {"export"} | {"export"}
+ALL = set(FORMAT) - {"download"}  # nothing in this config is downloaded
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,18 @@ ALL = set(FORMAT) - {"export"} | {"export"}
 )
 def test_a_field_changes_the_stages_that_read_it_and_those_after(path, value, stages):
     assert changed(with_field(path, value)) == stages
+
+
+def test_what_is_chosen_of_a_data_set_is_in_the_keys_of_its_download_and_of_what_reads_it():
+    tree = copy.deepcopy(BASE)
+    tree["sources"].append({"name": "arb", "kind": "agentrewardbench", "hub": "McGill-NLP/agent-reward-bench"})
+    before = keys(tree)
+    tree["sources"][-1]["agents"] = ["GenericAgent-*"]
+    after = keys(tree)
+    differ = {job for job in before if before[job] != after[job]}
+    assert ("normalise", "sim-plain") not in differ
+    assert {("download", "arb"), ("normalise", "arb")} <= differ
+    assert {stage for stage, _ in differ} == ALL - {"simulate"} | {"download"}
 
 
 @pytest.mark.parametrize(

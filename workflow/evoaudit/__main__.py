@@ -17,6 +17,7 @@ COMMANDS = {
     "keys": "list the stage keys a config uses, in words",
     "gc": "list, and with --delete remove, results no given config uses",
     "simulate": "write a simulated corpus with a known truth in the native formats",
+    "download": "fetch a public data set, pinned by the lock file and verified",
     "prompts": "import a paper's verbatim prompt templates from your copy of its text",
     "review": "build the review list, check or merge label files",
     "validate": "check a config, a plain-format folder or a label file",

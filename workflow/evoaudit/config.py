@@ -36,8 +36,6 @@ Kind = Literal[
     "simulated",
 ]
 SIMULATED_FORMATS = ("mind2web", "weblinx", "agentrewardbench", "osworld", "plain")
-#: Kinds the contract names whose readers are not written yet.
-UNREAD = frozenset({"androidworld", "androidcontrol", "browsergym"})
 
 
 class Section(BaseModel):
@@ -59,9 +57,21 @@ class Source(Section):
     name: Name = Field(description="names the source in every table")
     kind: Kind = Field(description="native format")
     path: str | None = Field(None, description="folder that holds it, relative to `root`")
-    hub: str | None = Field(None, description="data set on the hub; fetch it yourself for now and give `path`")
-    revision: str | None = Field(None, description="commit of the data set")
-    split: str | None = Field(None, description="split to read, where the format has splits")
+    hub: str | None = Field(
+        None,
+        pattern=r"^[\w.-]{1,96}/[\w.-]{1,96}$",
+        description="data set on the hub; `snakemake download` fetches it",
+    )
+    revision: str | None = Field(
+        None, pattern=r"^[\w./-]{1,200}$", description="branch, tag or commit on the hub (default: main); the lock file pins its commit"
+    )
+    split: str | None = Field(None, description="split to download and read, where the format has splits")
+    benchmarks: tuple[str, ...] | None = Field(None, min_length=1, description="benchmarks to download and read (AgentRewardBench)")
+    agents: tuple[str, ...] | None = Field(None, min_length=1, description="agents to download and read; names or patterns with `*`")
+    files: tuple[str, ...] | None = Field(None, min_length=1, description="files to download and read; paths or patterns with `*`")
+    obs_phase: Literal["before", "after"] | None = Field(
+        None, description="whether pictures show the screen before or after their action, where the source's own word is wrong"
+    )
     tasks: str | None = Field(None, description="JSON Lines of task_id and reference, joined to trajectories that lack one")
     benchmark: str | None = Field(None, description="benchmark name, where the format does not say")
     domain: str | None = Field(None, description="domain, where the format does not say")
@@ -77,19 +87,15 @@ class Source(Section):
         if self.kind == "simulated":
             if self.trajectories is None:
                 raise ValueError("a simulated source needs 'trajectories', for instance 200")
-            for name in ("path", "hub", "revision", "split", "tasks", "benchmark", "domain", "experiment", "license"):
+            for name in sorted(set(type(self).model_fields) - {"name", "kind", "trajectories", "formats"}):
                 if getattr(self, name) is not None:
                     raise ValueError(f"a simulated source takes no '{name}'")
             return self
         for name in ("trajectories", "formats"):
             if getattr(self, name) is not None:
                 raise ValueError(f"only a simulated source takes '{name}'")
-        if self.kind in UNREAD:
-            raise ValueError(f"kind '{self.kind}' has no reader in this version; convert it to the plain format")
-        if self.path is None:
-            raise ValueError(
-                "needs 'path', the folder that holds it" + (" (downloading from the hub is not in this version)" if self.hub else "")
-            )
+        if self.path is None and self.hub is None:
+            raise ValueError("needs 'path', the folder that holds it, or 'hub', the data set to download")
         return self
 
 
@@ -262,10 +268,18 @@ class Export(Section):
     labels: bool = Field(True, description="the final labels and how each came about")
 
 
+class Downloads(Section):
+    """Where downloaded data sets go, and what pins them."""
+
+    store: str = Field("resources/downloads", description="folder of downloaded data sets, shared by all runs")
+    lock: str = Field("config/sources.lock.json", description="commit, size and sha256 of every downloaded file; keep it with the config")
+
+
 class Config(Section):
     """The whole config."""
 
     root: str = Field(".", description="folder that relative source paths start from")
+    downloads: Downloads = Downloads()
     run: Run = Run()
     sources: tuple[Source, ...] = ()
     probes: Probes = Probes()

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from evoaudit import hub
 from evoaudit.config import JUDGE_PROVIDERS, MODEL_PROVIDERS, SIMULATED_FORMATS, Config, Judge, Model, Source
 from evoaudit.errors import InputError
 from evoaudit.fingerprint import fingerprint
 from evoaudit.identity import make_key
 from evoaudit.resources import CODEBOOK, PROMPTS
+from evoaudit.simulate import control
 
 PACKAGE = Path(__file__).parent
 RESULTS = Path("results")
@@ -68,6 +70,8 @@ class Plan:
 
     config: Config
     jobs: tuple[Job, ...]
+    #: Sources on the hub that the lock file does not pin yet: until it does, nothing that reads them has a lasting key.
+    unlocked: tuple[str, ...] = ()
 
     def of(self, stage: str) -> tuple[Job, ...]:
         """Return the jobs of one stage."""
@@ -82,7 +86,8 @@ class Plan:
 
     def roots(self) -> dict[str, str]:
         """Return source name → folder of its own files."""
-        return {job.settings["source"]: job.places["root"] for job in self.of("normalise")}
+        mined = {job.key for stats in self.of("stats") for job in stats.upstream["normalise"]}
+        return {job.settings["source"]: job.places["root"] for job in self.of("normalise") if job.key in mined}
 
 
 def build(config: Config, results: Path = RESULTS, must_exist: bool = True) -> Plan:
@@ -91,13 +96,16 @@ def build(config: Config, results: Path = RESULTS, must_exist: bool = True) -> P
     ``must_exist`` refuses paths that are not there; without it their contents count as absent.
     """
     maker = _Maker(config, Path(results), must_exist)
-    return Plan(config, tuple(maker.run()))
+    return Plan(config, tuple(maker.run()), tuple(maker.unlocked))
 
 
 class _Maker:
     def __init__(self, config: Config, results: Path, must_exist: bool) -> None:
         self.config, self.results, self.must_exist = config, results, must_exist
         self.jobs: list[Job] = []
+        self.unlocked: list[str] = []
+        #: Simulated sources with a planted fault, which only the alignment check sees.
+        self.controls: list[Job] = []
 
     def add(self, *args: Any, **kwargs: Any) -> Job:
         job = Job(*args, **kwargs)
@@ -179,7 +187,7 @@ class _Maker:
                 "judges": [{"name": j.name, "role": j.role} for j in config.judges],
             },
             config.run.seed,
-            {"normalise": normalised, "mine": _some(mined), "score": _some(scored), "infer": infers, **audit},
+            {"normalise": normalised, "control": tuple(self.controls), "mine": _some(mined), "score": _some(scored), "infer": infers, **audit},
         )
         tables = self.add("tables", "all", {}, upstream={"stats": (stats,)})
         figures = self.add("figures", "all", {}, upstream={"stats": (stats,)})
@@ -213,6 +221,11 @@ class _Maker:
             formats = [name for name in SIMULATED_FORMATS if name in (source.formats or SIMULATED_FORMATS)]
             corpus = self.add("simulate", source.name, {"trajectories": source.trajectories, "formats": formats}, self.config.run.seed)
             folder = self.results / "simulate" / corpus.key
+            if control.planted(source.trajectories, formats):
+                name = f"{source.name}-{control.FOLDER}"
+                settings = {"source": name, "kind": "plain", "simulated": True, "options": {}}
+                places = {"root": str(folder / control.FOLDER)}
+                self.controls.append(self.add("normalise", name, settings, upstream={"simulate": (corpus,)}, places=places))
             return [
                 self.add(
                     "normalise",
@@ -223,24 +236,42 @@ class _Maker:
                 )
                 for name in formats
             ]
-        root = Path(self.config.root) / source.path
-        options = {
-            name: value
-            for name in ("split", "benchmark", "domain", "experiment", "license", "revision")
-            if (value := getattr(source, name)) is not None
-        }
-        settings = {
-            "source": source.name,
-            "kind": source.kind,
-            "simulated": False,
-            "options": options,
-            "contents": self.digest(root, f"source '{source.name}'", folder=True),
-        }
+        names = ("split", "benchmarks", "agents", "files", "obs_phase", "benchmark", "domain", "experiment", "license", "revision")
+        given = source.model_dump(mode="json")
+        options = {name: given[name] for name in names if given[name] is not None}
+        settings = {"source": source.name, "kind": source.kind, "simulated": False, "options": options}
+        upstream = {}
+        if source.path is not None:
+            root = Path(self.config.root) / source.path
+            settings["contents"] = self.digest(root, f"source '{source.name}'", folder=True)
+        else:
+            fetched, root = self.download(source, options)
+            settings["contents"] = fetched.settings["locked"] or "unlocked"
+            upstream["download"] = (fetched,)
         places = {"root": str(root)}
         if source.tasks:
             settings["tasks"] = self.digest(Path(source.tasks), f"source '{source.name}'.tasks")
             places["tasks"] = source.tasks
-        return [self.add("normalise", source.name, settings, places=places)]
+        return [self.add("normalise", source.name, settings, upstream=upstream, places=places)]
+
+    def download(self, source: Source, options: dict[str, Any]) -> tuple[Job, Path]:
+        """Add the download of a source and return it with the folder it fills; both are provisional until the lock file pins the source."""
+        revision = source.revision or "main"
+        lock, store = Path(self.config.downloads.lock), Path(self.config.downloads.store)
+        selection = {name: options[name] for name in ("split", "benchmarks", "agents", "files") if name in options}
+        found = hub.located(lock, store, source.kind, source.hub, revision, selection)
+        if found is None:
+            self.unlocked.append(source.name)
+        settings = {
+            "source": source.name,
+            "kind": source.kind,
+            "repo": source.hub,
+            "revision": revision,
+            "options": selection,
+            "locked": None if found is None else hub.contents(found.files),
+        }
+        job = self.add("download", source.name, settings, places={"store": str(store), "lock": str(lock)})
+        return job, store / "unlocked" if found is None else found.folder
 
     def mine(self, normalised: tuple[Job, ...]) -> Job:
         probes = self.config.probes

@@ -269,7 +269,7 @@ def packages() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"python": platform.python_version()}
-    for name in ("evoaudit", "duckdb", "imagehash", "matplotlib", "numpy", "openai", "pillow", "pyarrow", "scipy", "snakemake"):
+    for name in ("evoaudit", "duckdb", "huggingface-hub", "imagehash", "matplotlib", "numpy", "openai", "pillow", "pyarrow", "scipy", "snakemake"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -19,6 +19,12 @@ from evoaudit.resources import PUBLISHED
 shell.prefix(f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
 
+def refuse(error):
+    """Say one line and stop: Snakemake would add its own file and line to an exception."""
+    print(f"evoaudit: {error}", file=sys.stderr)
+    raise SystemExit(2) from None
+
+
 try:
     FILES = workflow.overwrite_configfiles or [Path(workflow.basedir) / "config" / "config.yaml"]
     for file in FILES:
@@ -27,9 +33,7 @@ try:
     PLAN = plans.build(CONFIG)
     KEYS = plans.write_keys(PLAN)
 except (InputError, OSError) as error:
-    # One line and nothing else: Snakemake would add its own file and line to an exception.
-    print(f"evoaudit: {error}", file=sys.stderr)
-    raise SystemExit(2) from None
+    refuse(error)
 
 RUN = CONFIG.run.name
 PRINTED = sorted(str(path) for path in PUBLISHED.glob("*.csv"))

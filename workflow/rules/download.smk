@@ -1,8 +1,51 @@
 """Where trajectories come from.
 
-Reads: nothing. Writes: results/simulate/<key>/, the simulated corpora in their native formats, with their truth.
-Real data sets are folders that the config points at; they are read in place and never written.
+Reads: the hub, for sources that name a data set there; nothing else. Writes: results/download/<key>/, the list of a data set's files,
+which lie read-only in the config's download store; results/simulate/<key>/, the simulated corpora in their native formats, with their
+truth. Sources with a folder of their own are read in place and never written.
 """
+
+
+def downloaded(wildcards):
+    """Return the download a source waits for; refuse while the lock file does not pin it, since only the lock knows what it will hold."""
+    if PLAN.unlocked:
+        refuse(
+            InputError(
+                f"source '{PLAN.unlocked[0]}'",
+                f"its data set is not pinned by {CONFIG.downloads.lock} yet",
+                "run `snakemake download --cores N` with the same config first, or give 'path'",
+            )
+        )
+    return upstream("normalise", "download")(wildcards)
+
+
+localrules:
+    fetch,
+
+
+rule fetch:
+    input:
+        code=code("download"),
+    output:
+        manifest="results/download/{key}/manifest.json",
+        files="results/download/{key}/files.json",
+    log:
+        "results/logs/download/{key}.log",
+    benchmark:
+        "results/benchmarks/download/{key}.jsonl"
+    conda:
+        "../../envs/evoaudit.yaml"
+    threads: 4
+    resources:
+        mem_mb=1000,
+    params:
+        settings=settings("download"),
+        options=options("download"),
+    message:
+        "Downloading one data set, or checking what is there."
+    shell:
+        "python -m evoaudit download --settings {params.settings:q} {params.options}"
+        " --threads {threads} --out $(dirname {output.manifest:q}) 2> >(tee {log:q} >&2)"
 
 
 rule simulate:

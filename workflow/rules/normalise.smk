@@ -8,6 +8,7 @@ oracle_results, annotations, truth (simulated sources only) and drops. Pictures 
 rule normalise:
     input:
         corpus=upstream("normalise", "simulate"),
+        fetched=downloaded,
         data=data("normalise"),
         code=code("normalise"),
     output:

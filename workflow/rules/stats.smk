@@ -8,6 +8,7 @@ results/tables/<key>/, the same as CSV, Markdown and LaTeX; results/figures/<key
 rule stats:
     input:
         normalised=upstream("stats", "normalise"),
+        controls=upstream("stats", "control"),
         mined=upstream("stats", "mine"),
         scored=upstream("stats", "score"),
         predictions=upstream("stats", "infer"),
@@ -37,7 +38,7 @@ rule stats:
         "Computing every table."
     shell:
         "python -m evoaudit stats --settings {params.settings:q} {params.options}"
-        " --normalised {input.normalised:q} --mined {input.mined:q} --scores {input.scored:q} --predictions {input.predictions:q}"
+        " --normalised {input.normalised:q} --controls {input.controls:q} --mined {input.mined:q} --scores {input.scored:q} --predictions {input.predictions:q}"
         " --sample {input.sampled:q} --signals {input.flagged:q} --judgments {input.judgments:q} --review {input.selected:q} --final {input.combined:q}"
         " --out $(dirname {output.manifest:q}) 2> {log:q}"
 
