@@ -28,6 +28,7 @@ LFS_ADVICE = "a Git LFS pointer, not the file; run `git lfs pull` where it came 
 _BOM = b"\xef\xbb\xbf"
 IGNORED_FOLDERS = frozenset({".cache", ".git", "__MACOSX"})
 _DRIVE = re.compile(r"[A-Za-z]:")
+_SAFE = re.compile(r"[^/\\\x00-\x1f\x7f][^\\\x00-\x1f\x7f]*")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
@@ -118,37 +119,35 @@ def confined(root: Path, relative: object) -> Path | None:
     Refused: absolute paths, ``..``, drive letters, backslashes, control characters, lone surrogates, over-long names,
     and symbolic links whose end lies outside. The path need not exist.
     """
-    if not isinstance(relative, str) or not relative or len(relative) > 4000:
-        return None
-    if relative.startswith("/") or "\\" in relative or _DRIVE.match(relative) or any(ord(c) < 32 or ord(c) == 127 for c in relative):
+    if not isinstance(relative, str) or len(relative) > 4000 or not _SAFE.fullmatch(relative) or _DRIVE.match(relative):
         return None
     try:
-        if any(part == ".." or len(part.encode()) > 255 for part in relative.split("/")):
+        if ".." in relative and ".." in relative.split("/"):
             return None
-        path = Path(root, relative)
-        return path if _resolved(path).is_relative_to(_resolved_folder(str(root), _inode(root))) else None
+        if len(relative.encode()) > 255 and any(len(part.encode()) > 255 for part in relative.split("/")):
+            return None
+        path = os.path.join(root, relative)
+        inside, end = _resolved(str(root)), _resolved(path)
+        return Path(path) if end == inside or end.startswith(inside.rstrip("/") + "/") else None
     except (OSError, ValueError, RuntimeError):  # UnicodeEncodeError is a ValueError; link loops are RuntimeErrors before 3.13
         return None
 
 
-def _resolved(path: Path) -> Path:
+def _resolved(path: str) -> str:
     """Resolve a path whose folder was most likely resolved before; only the last part is looked at anew."""
-    if not os.path.islink(path) and (inode := _inode(path.parent)) is not None:
-        return _resolved_folder(str(path.parent), inode) / path.name
-    return path.resolve()
-
-
-def _inode(folder: str | Path) -> tuple[int, int] | None:
-    try:
-        found = os.stat(folder)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+    folder, name = os.path.split(path)
+    if name not in {"", "."} and not os.path.islink(path):
+        try:
+            found = os.stat(folder or ".")
+        except OSError:
+            return os.path.realpath(path)
+        return os.path.join(_resolved_folder(folder, found.st_dev, found.st_ino), name)
+    return os.path.realpath(path)
 
 
 @lru_cache(maxsize=4096)
-def _resolved_folder(folder: str, _inode: tuple[int, int] | None) -> Path:
-    return Path(folder).resolve()
+def _resolved_folder(folder: str, _device: int, _inode: int) -> str:
+    return os.path.realpath(folder)
 
 
 def is_file(root: Path, relative: object) -> bool:
