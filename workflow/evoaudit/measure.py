@@ -105,7 +105,8 @@ class Measurer:
                 data = picture.load() or None
                 found = pictures.inspect(bytes(data) if data is not None else None, self.memory, known)
             except Exception as error:  # a reader's own library may raise anything over damaged containers
-                found = Inspected("missing", detail=f"cannot be read from its container ({type(error).__name__})")
+                why = getattr(error, "strerror", None) or f"cannot be read from its container ({type(error).__name__})"
+                found = Inspected(getattr(error, "status", "missing"), detail=why)
         else:
             path = jsonio.confined(self.root, picture.file)
             outside = Inspected("missing", detail="the name is unsafe or leads out of the source's folder")

@@ -228,7 +228,7 @@ class _Tables:
         for picture, look in seen.looks.items():
             self.writers["images"].add(self._image(picture, look))
             if look.status != "ok":
-                place = text(picture.file, 4000) + ("" if picture.member is None else f"#{text(picture.member, 200)}")
+                place = text(picture.file, 4000) + ("" if picture.member is None else f"#{text(picture.member, 4000)}")
                 self.broken.add(drop_row("normalise", "picture", self.source.name, place, look.status, look.detail))
         for index, (step, screens, change) in enumerate(zip(trajectory.steps, aligned, seen.changes, strict=True)):
             self.writers["steps"].add(self._step(trajectory, identity, index, step, screens, seen.looks))
@@ -242,7 +242,7 @@ class _Tables:
             "image_id": look.image_id,
             "source": self.source.name,
             "file": text(picture.file, 4000) or "",
-            "member": text(picture.member, 200),
+            "member": text(picture.member, 4000),
             "file_sha256": look.file_sha256,
             "width": look.width,
             "height": look.height,

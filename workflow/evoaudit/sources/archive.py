@@ -3,7 +3,7 @@
 An archive is data from a stranger, so its directory is checked before anything is read. The rules:
 
 - A member's name is relative UTF-8 text with ``/`` between its parts. Absolute names, ``..``, empty parts, drive letters,
-  backslashes, control characters and over-long names are left out, and `Tree.refused` reports each.
+  backslashes, control characters and names too long or too deep are left out, and `Tree.refused` reports each.
 - Where a name occurs twice the last member counts, as it would after unpacking; the earlier ones are reported.
 - Links and devices, members that overlap others, and those that claim to unpack to more than 1,000 times their size are
   listed but refused when read. No member gives more bytes than its directory entry says, and none fewer.
@@ -11,7 +11,7 @@ An archive is data from a stranger, so its directory is checked before anything 
 - An archive inside an archive is a file like any other.
 
 Reasons beside those of `jsonio`: ``bad_archive``, ``too_many_members``, ``unsafe_name``, ``duplicate_member``, ``link``,
-``overlap``, ``bomb``, ``bad_method``, ``encrypted``, ``wrong_password``, ``damaged``.
+``overlap``, ``directory_mismatch``, ``bomb``, ``bad_method``, ``encrypted``, ``wrong_password``, ``damaged``.
 """
 
 import errno
@@ -19,6 +19,7 @@ import io
 import os
 import stat
 import struct
+import sys
 import threading
 import weakref
 import zipfile
@@ -35,8 +36,8 @@ from evoaudit.sources.base import Picture, Skipped
 
 SUFFIX = ".zip"
 
-#: Entries of one archive at most; their names and places then take well under 1 GiB.
-MEMBERS_LIMIT = 2_000_000
+#: Entries of one archive at most, bytes of memory their names may take, and folders one may lie in.
+MEMBERS_LIMIT, NAMES_LIMIT, DEPTH_LIMIT = 2_000_000, 2**29, 64
 #: A member above this many bytes may not claim to unpack to more than this many times its packed size.
 RATIO_LIMIT, RATIO_BYTES = 1000, 100 * 2**20
 #: Archives kept open at most, and the entries they may hold together; the last one used is always kept.
@@ -80,7 +81,9 @@ class Tree:
 
     def item(self, path: str) -> str:
         """Return how messages name a file: its path from the root, the archive's name being one of the parts."""
-        return path if self.archive is None else jsonio.join(self.archive, path)
+        if self.archive is None:
+            return path
+        return jsonio.join(self.archive, path) if path else self.archive
 
     def refused(self) -> list[Skipped]:
         """Return why the archive cannot be read at all, or which of its members were left out; nothing for a folder."""
@@ -199,6 +202,8 @@ def name_fault(name: str) -> str | None:
         return "the name holds a backslash; archive the files with / between folders"
     if name.startswith("/") or (name[1:2] == ":" and name[0].isascii() and name[0].isalpha()):
         return "the name is absolute"
+    if len(parts) > DEPTH_LIMIT:
+        return "the name is nested too deeply"
     if ".." in parts or "." in parts or "" in parts:
         return "the name holds '..', '.' or an empty part"
     return None
@@ -223,6 +228,8 @@ class _Archive:
         self._crc, self._flags, self._method, self._time = array("I"), array("H"), array("H"), array("H")
         #: Number of an entry → reason and detail, for those that may be listed but not read.
         self._faults: dict[int, tuple[str, str]] = {}
+        #: Bytes that the names in the index take.
+        self.weight = 0
         self._lock = threading.Lock()
         self._handle = io.BufferedReader(io.FileIO(path))
         weakref.finalize(self, self._handle.close)
@@ -367,7 +374,7 @@ def _opened(root: Path, file: str, unit: str = "file") -> _Archive | Skipped:
 
 def _index(archive: _Archive, handle: BinaryIO) -> None:
     """Read an archive's directory into its index; raises `Unreadable` where it has none that can be read."""
-    start, size, shift = _directory(handle)
+    start, size, shift, count = _directory(handle)
     handle.seek(start)
     taken, ends = 0, array("Q")
     paths: dict[str, str] = {"": ""}  # one string a folder, however many members it holds
@@ -421,15 +428,20 @@ def _index(archive: _Archive, handle: BinaryIO) -> None:
         if last in names:
             _refuse(archive, name, "duplicate_member", "the name occurs again; the last member of the name counts")
         names[last] = number
+        archive.weight += sys.getsizeof(last)
+        if archive.weight > NAMES_LIMIT:
+            raise Unreadable("too_many_members", f"names of more than {NAMES_LIMIT:,} bytes; split the archive")
         if mode not in (0, stat.S_IFREG):
             archive._faults[number] = ("link", "a link or a device, not a file")
         elif unpacked > RATIO_BYTES and unpacked > RATIO_LIMIT * packed:
             archive._faults[number] = ("bomb", f"{packed:,} bytes that claim to unpack to {unpacked:,}")
+    if (archive.members - count) % 2**16:  # older archives count no further than 16 bits go
+        _refuse(archive, "", "directory_mismatch", f"its directory has {archive.members:,} entries where its end says {count:,}; {_AGAIN}")
     _overlaps(archive, ends, start)
 
 
-def _directory(handle: BinaryIO) -> tuple[int, int, int]:
-    """Return where an archive's directory starts, its bytes, and what to add to its offsets (bytes set before the archive)."""
+def _directory(handle: BinaryIO) -> tuple[int, int, int, int]:
+    """Return where an archive's directory starts, its bytes, what to add to its offsets (bytes set before it), and its entries."""
     length = handle.seek(0, os.SEEK_END)
     handle.seek(max(0, length - _END.size - 0xFFFF))
     tail = handle.read(_END.size + 0xFFFF)
@@ -441,7 +453,7 @@ def _directory(handle: BinaryIO) -> tuple[int, int, int]:
             raise Unreadable("lfs_pointer", jsonio.LFS_ADVICE)
         fault = "the archive breaks off before its directory" if head.startswith(b"PK") else "not a zip archive"
         raise Unreadable("bad_archive", f"{fault}; {_AGAIN}")
-    _, disk, _, _, _, size, offset, _ = _END.unpack_from(tail, at)
+    _, disk, _, _, count, size, offset, _ = _END.unpack_from(tail, at)
     end = length - len(tail) + at
     handle.seek(max(0, end - _LOCATOR64.size))
     locator = handle.read(_LOCATOR64.size)
@@ -452,7 +464,7 @@ def _directory(handle: BinaryIO) -> tuple[int, int, int]:
             handle.seek(place)
             record = handle.read(_END64.size)
             if record.startswith(b"PK\6\6") and len(record) == _END64.size:
-                _, _, _, _, disk, _, _, _, size, offset = _END64.unpack(record)
+                _, _, _, _, disk, _, _, count, size, offset = _END64.unpack(record)
                 end = place
                 break
     if disk not in (0, 0xFFFF):
@@ -460,7 +472,7 @@ def _directory(handle: BinaryIO) -> tuple[int, int, int]:
     start = end - size
     if start < 0 or offset > start:
         raise Unreadable("bad_archive", f"its directory is not where it should be; {_AGAIN}")
-    return start, size, start - offset
+    return start, size, start - offset, count
 
 
 def _wide(extra: bytes, *values: int) -> list[int]:
@@ -483,18 +495,20 @@ def _fold(archive: _Archive, paths: dict[str, str], folder: str) -> None:
     while folder not in paths:
         paths[folder] = folder
         archive.folders[folder] = {}
+        archive.weight += sys.getsizeof(folder)
         folder = folder.rpartition("/")[0]
 
 
 def _overlaps(archive: _Archive, ends: array, directory: int) -> None:
     """Refuse members whose bytes are also another's or the directory's: a few of them could unpack to any size."""
     reach, owner = 0, -1
-    detail = "its bytes are also another member's; archive the files again"
+    shared = "overlap", "its bytes are also another member's; archive the files again"
+    outside = "overlap", f"its bytes reach past the archive's data; {_AGAIN}"
     for number in sorted(range(len(ends)), key=archive._offset.__getitem__):
         if archive._offset[number] < reach:
-            archive._faults[number] = archive._faults[owner] = ("overlap", detail)
+            archive._faults[number] = archive._faults[owner] = shared
         if ends[number] > directory:
-            archive._faults[number] = ("overlap", f"its bytes reach past the archive's data; {_AGAIN}")
+            archive._faults[number] = outside
         if ends[number] > reach:
             reach, owner = ends[number], number
 

@@ -3,13 +3,16 @@
 from pathlib import Path
 
 from evoaudit.sources import jsonio
+from evoaudit.sources.base import Skipped
 
 
 def png_size(root: Path, file: str) -> tuple[int, int] | None:
     """Return (width, height) of a PNG file under ``root``, or None if it is not one."""
-    path = jsonio.confined(root, file)
+    path = jsonio.regular(root, file)
+    if isinstance(path, Skipped):
+        return None
     try:
-        with open(path or "", "rb") as handle:
+        with open(path, "rb") as handle:
             head = handle.read(24)
     except OSError:
         return None

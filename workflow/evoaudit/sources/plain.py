@@ -78,6 +78,21 @@ _TEXTS = (
     "license",
 )
 
+#: Field → what it holds, for whoever checks or documents files: `text` (a number counts as its text), `number`, `reward` (a number,
+#: true or false), `steps` or `any`.
+FIELDS = {"trajectory_id": "text", "steps": "steps", **dict.fromkeys(_TEXTS, "text")} | {
+    "raw_reward": "reward",
+    "oracle": "text",
+    "oracle_version": "text",
+}
+STEP_FIELDS = {
+    **dict.fromkeys(("action", "before_image", "after_image", "step"), "text"),
+    "value": "any",
+    **dict.fromkeys(("x", "y", "left", "top", "width", "height"), "number"),
+    **dict.fromkeys(("text", "reasoning", "url", "page_text", "error"), "text"),
+    "timestamp": "number",
+}
+
 
 def read(root: Path, options: dict) -> Iterator[Trajectory | Skipped]:
     """Yield one trajectory a line."""
