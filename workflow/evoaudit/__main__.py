@@ -12,7 +12,7 @@ from evoaudit.errors import InputError, one_line
 
 #: Subcommand → (module in `evoaudit.stages`, one line for ``--help``). Those of people first, then the workflow's own.
 COMMANDS = {
-    "doctor": "check this machine, the config and its keys before anything is spent",
+    "doctor": "check machine, config and keys, and say what a folder of logs holds, before anything is spent",
     "estimate": "say how many requests and dollars a config would cost",
     "keys": "list the stage keys a config uses, in words",
     "gc": "list, and with --delete remove, results no given config uses",
@@ -20,7 +20,7 @@ COMMANDS = {
     "download": "fetch a public data set, pinned by the lock file and verified",
     "prompts": "import a paper's verbatim prompt templates from your copy of its text",
     "review": "build the review list, check or merge label files",
-    "validate": "check a config, a plain-format folder or a label file",
+    "validate": "check a config, a folder of logs or a label file, and explain each problem",
     "normalise": "read one source into the shared schema",
     "mine": "mine T1, T2 and T3 probes",
     "images": "prepare the pictures of the probes for one maximum side",

@@ -15,26 +15,14 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
 from evoaudit.errors import InputError
+from evoaudit.sources import MODULES
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
-Kind = Literal[
-    "mind2web",
-    "weblinx",
-    "agentrewardbench",
-    "osworld",
-    "androidworld",
-    "androidcontrol",
-    "browsergym",
-    "online-mind2web",
-    "webvoyager",
-    "opencua",
-    "aitz",
-    "plain",
-    "simulated",
-]
+#: Every kind that has a reader, and the simulated corpus.
+Kind = Literal[(*sorted(MODULES), "simulated")]
 SIMULATED_FORMATS = ("mind2web", "weblinx", "agentrewardbench", "osworld", "plain")
 
 

@@ -1,0 +1,128 @@
+"""The pages for people: what they show works, and what they list is all there is."""
+
+import importlib.util
+import json
+import re
+import runpy
+import sys
+
+import pytest
+from PIL import Image
+
+from evoaudit import sources
+from evoaudit.__main__ import main
+from evoaudit.actions import OPS
+from evoaudit.resources import ROOT
+from evoaudit.sources import MODULES, plain, reader
+
+OWN, KINDS = ROOT / "docs" / "bring-your-own-logs.md", ROOT / "docs" / "sources.md"
+
+
+def block(name: str) -> str:
+    """Return the Python block whose first line names it."""
+    blocks = re.findall(r"```python\n(.*?)```", OWN.read_text(encoding="utf-8"), re.DOTALL)
+    (found,) = [text for text in blocks if text.startswith(f"# {name}\n")]
+    return found
+
+
+def test_the_example_folder_passes_validation(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "make_logs.py").write_text(block("make_logs.py"), encoding="utf-8")
+    runpy.run_path("make_logs.py")
+    assert main(["validate", "own"]) == 0
+    out = capsys.readouterr().out
+    assert "1 trajectories with 3 steps and 4 different pictures can be read, 0 records cannot; 3 steps lie between" in out
+    assert "- {name: plain, kind: plain, path: own}" in out
+
+
+@pytest.fixture
+def clicklog(tmp_path, monkeypatch):
+    """The reader of the page, registered."""
+    name = "evoaudit.sources.clicklog"
+    file = tmp_path / "clicklog.py"
+    file.write_text(block("workflow/evoaudit/sources/clicklog.py"), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sources.MODULES, "clicklog", name)
+    return module
+
+
+def test_the_example_reader_reads_its_logs(tmp_path, clicklog, capsys):
+    folder = tmp_path / "logs" / "monday"
+    folder.mkdir(parents=True)
+    log = [{"do": "enter", "text": "kettle", "x": 3, "y": 4}, {"do": "tap", "x": 5, "y": 6}, {"do": "stop"}]
+    (folder / "run.json").write_text(json.dumps({"task": "7", "goal": "buy", "score": 1, "log": log}))
+    for number in range(3):
+        Image.new("RGB", (64, 48), (80 * number, 0, 0)).save(folder / f"{number}.png")
+    (found,) = clicklog.read(tmp_path / "logs", {})
+    assert [(step.op, step.value, step.before.file) for step in found.steps] == [
+        ("type", "kettle", "monday/0.png"),
+        ("click", None, "monday/1.png"),
+        ("done", None, "monday/2.png"),
+    ]
+    assert (found.task_id, found.instruction, found.oracles[0].verdict) == ("7", "buy", "pass")
+    assert main(["validate", str(tmp_path / "logs"), "--kind", "clicklog"]) == 0
+    assert "1 trajectories with 3 steps and 3 different pictures can be read" in capsys.readouterr().out
+
+
+def test_the_example_reader_leaves_out_what_is_broken(tmp_path, clicklog, capsys):
+    for name, text in (("a", "{broken"), ("b", json.dumps({"log": [{"x": 1}, {"do": "tap"}]})), ("c", "[]")):
+        (tmp_path / "logs" / name).mkdir(parents=True)
+        (tmp_path / "logs" / name / "run.json").write_text(text)
+    assert main(["validate", str(tmp_path / "logs"), "--kind", "clicklog"]) == 1
+    out = capsys.readouterr().out
+    assert "a/run.json: trajectory bad_json" in out
+    assert "b/run.json log[0]: step no_action: 'do' is missing" in out
+    assert "c/run.json: c: trajectory no_steps" in out
+
+
+def test_the_example_reader_is_about_thirty_lines():
+    code = [line for line in block("workflow/evoaudit/sources/clicklog.py").splitlines() if line.strip() and not line.startswith("#")]
+    assert len(code) <= 36
+    assert max(map(len, code)) <= 140
+
+
+def test_every_field_of_the_plain_format_is_explained():
+    page = OWN.read_text(encoding="utf-8").partition("## A folder that works")[0]
+    rows = [line.partition("|")[2].partition("|")[0] for line in page.splitlines() if line.startswith("| `")]
+    listed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert listed == plain.FIELDS.keys() | plain.STEP_FIELDS.keys()
+
+
+def test_the_reader_of_the_plain_format_knows_exactly_the_listed_fields(tmp_path):
+    given = {name: f"v-{name}" for name in plain.FIELDS if name not in ("steps", "raw_reward")}
+    step = {name: 7 if kind == "number" else f"s-{name}" for name, kind in plain.STEP_FIELDS.items()}
+    (tmp_path / "trajectories.jsonl").write_text(json.dumps({**given, "raw_reward": 1, "steps": [step]}))
+    (found,) = plain.read(tmp_path, {})
+    held = [found, found.steps[0], found.steps[0].target, found.steps[0].before, found.steps[0].after, found.oracles[0]]
+    values = {str(getattr(one, name)) for one in held for name in type(one).__slots__}
+    assert {value for value in (*given.values(), *step.values()) if isinstance(value, str)} <= values
+
+
+def test_every_operation_is_listed():
+    page = OWN.read_text(encoding="utf-8")
+    listed = page.partition("Operations:")[2].partition(". Case")[0]
+    assert set(re.findall(r"`(\w+)`", listed)) == OPS.keys() - {"other"}
+
+
+@pytest.mark.parametrize("kind", sorted(MODULES))
+def test_every_kind_is_described_with_its_licence_and_layout(kind):
+    page = KINDS.read_text(encoding="utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| [`{kind}`](#{kind}) |")]
+    module = reader(kind)
+    licence = row.split("|")[3]
+    assert f"`{module.LICENSE}`" in licence if module.LICENSE else "`" not in licence.replace("`license`", "")
+    section = re.search(rf"\n## {kind}\n(.*?)(\n## |\Z)", page, re.DOTALL)[1]
+    assert f"Layout: `{module.LAYOUT}`" in section
+    assert f"kind: {kind}" in section
+
+
+def test_pages_refer_to_what_is_there():
+    for page in (OWN, KINDS):
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#]+)(?:#[\w-]+)?\)", text):
+            assert (page.parent / target).is_file(), target
+        for anchor in re.findall(r"\]\(#([\w-]+)\)", text):
+            assert f"\n## {anchor}\n" in text, anchor
