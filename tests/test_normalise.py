@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from evoaudit import measure, pictures, schema, store
+from evoaudit import measure, pictures, schema
 from evoaudit import normalise as normaliser
 from evoaudit.__main__ import main
 from evoaudit.align import align

@@ -187,7 +187,14 @@ class _Maker:
                 "judges": [{"name": j.name, "role": j.role} for j in config.judges],
             },
             config.run.seed,
-            {"normalise": normalised, "control": tuple(self.controls), "mine": _some(mined), "score": _some(scored), "infer": infers, **audit},
+            {
+                "normalise": normalised,
+                "control": tuple(self.controls),
+                "mine": _some(mined),
+                "score": _some(scored),
+                "infer": infers,
+                **audit,
+            },
         )
         tables = self.add("tables", "all", {}, upstream={"stats": (stats,)})
         figures = self.add("figures", "all", {}, upstream={"stats": (stats,)})
@@ -255,7 +262,7 @@ class _Maker:
         return [self.add("normalise", source.name, settings, upstream=upstream, places=places)]
 
     def download(self, source: Source, options: dict[str, Any]) -> tuple[Job, Path]:
-        """Add the download of a source and return it with the folder it fills; both are provisional until the lock file pins the source."""
+        """Add the download of a source and return it with the folder it fills; provisional until the lock file pins them."""
         revision = source.revision or "main"
         lock, store = Path(self.config.downloads.lock), Path(self.config.downloads.store)
         selection = {name: options[name] for name in ("split", "benchmarks", "agents", "files") if name in options}

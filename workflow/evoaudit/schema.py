@@ -86,7 +86,7 @@ CHANGES = pa.schema(
 
 IMAGES = pa.schema(
     [
-        _required("image_id", _S, "sha256 of size and decoded colours (RGB and a byte 255 a pixel), so that re-encoded twins meet; `broken-…` where there are no pixels"),
+        _required("image_id", _S, "sha256 of size and decoded pixels, so that re-encoded twins meet; `broken-…` where there are no pixels"),
         _required("source", _S, ""),
         _required("file", _S, "file that holds it, relative to the source's root"),
         _field("member", _S, "place inside that file (Parquet row, archive member); null if the file is the picture"),

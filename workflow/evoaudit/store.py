@@ -263,13 +263,42 @@ def read_manifest(folder: Path) -> dict:
     return found
 
 
+#: Packages whose behaviour the data depends on.
+PACKAGES = (
+    "evoaudit",
+    "duckdb",
+    "huggingface-hub",
+    "imagehash",
+    "matplotlib",
+    "numpy",
+    "openai",
+    "pillow",
+    "pyarrow",
+    "scipy",
+    "snakemake",
+)
+
+
 def packages() -> dict[str, str]:
     """Return the versions of the packages whose behaviour the data depends on."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"python": platform.python_version()}
-    for name in ("evoaudit", "duckdb", "huggingface-hub", "imagehash", "matplotlib", "numpy", "openai", "pillow", "pyarrow", "scipy", "snakemake"):
+    names = (
+        "evoaudit",
+        "duckdb",
+        "huggingface-hub",
+        "imagehash",
+        "matplotlib",
+        "numpy",
+        "openai",
+        "pillow",
+        "pyarrow",
+        "scipy",
+        "snakemake",
+    )
+    for name in names:
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -61,6 +61,19 @@ def upstream(stage, name):
     ]
 
 
+def downloaded(wildcards):
+    """Return the download a source waits for; refuse while the lock file does not pin it, since only the lock knows what it will hold."""
+    if PLAN.unlocked:
+        refuse(
+            InputError(
+                f"source '{PLAN.unlocked[0]}'",
+                f"its data set is not pinned by {CONFIG.downloads.lock} yet",
+                "run `snakemake download --cores N` with the same config first, or give 'path'",
+            )
+        )
+    return upstream("normalise", "download")(wildcards)
+
+
 def data(stage):
     """Return an input function: the data files of a job's upstream jobs, so that a lost one is made again."""
     return lambda wildcards: [

@@ -186,7 +186,8 @@ _ALL = (
         "Whether pictures stand at their actions",
         "",
         "source:text control:flag obs_phase:text verdict:text lag:n p:p trajectories:n evidence:n "
-        "fits_minus:pct fits_own:pct fits_plus:pct advice:text | kind:text steps:n compared:n n_minus:n k_minus:n p_minus:p n_plus:n k_plus:n p_plus:p delayed:pct",
+        "fits_minus:pct fits_own:pct fits_plus:pct advice:text | kind:text "
+        "steps:n compared:n n_minus:n k_minus:n p_minus:p n_plus:n k_plus:n p_plus:p delayed:pct",
         "What changed between two screens is held against the action between them and against its neighbours. Steps tell where one "
         "action can have made the change and the other cannot; each trajectory has one vote for each neighbour. `shifted`: the next "
         "(lag -1) or the previous action (lag +1) explains the screens better, by a sign test at 0.001. `undecided` is no fault. The "
