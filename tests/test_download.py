@@ -51,6 +51,11 @@ def test_one_target_downloads_the_next_reads_and_a_third_needs_no_network(tmp_pa
     )
     assert "snakemake download" in early.stderr
 
+    doctor = subprocess.run(
+        [sys.executable, "-m", "evoaudit", "doctor", "--configfile", "mine.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "source 'm2w': not downloaded yet; run `snakemake download" in doctor.stdout
+
     with HubServer(repos) as hub:
         first = run(tmp_path, "download", HF_ENDPOINT=hub.url, HF_TOKEN="hf_secret")
         assert first.returncode == 0, first.stdout + first.stderr

@@ -5,6 +5,9 @@ from types import ModuleType
 
 #: Kind → module. Each module has ``read`` (see `base.Reader`), ``ACTIONS`` (the source's verbs → our operations) and ``LICENSE``.
 MODULES = {
+    "androidcontrol": "evoaudit.sources.androidcontrol",
+    "androidworld": "evoaudit.sources.androidworld",
+    "browsergym": "evoaudit.sources.browsergym",
     "mind2web": "evoaudit.sources.mind2web",
     "weblinx": "evoaudit.sources.weblinx",
     "agentrewardbench": "evoaudit.sources.agentrewardbench",

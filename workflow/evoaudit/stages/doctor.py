@@ -260,6 +260,8 @@ def _config(args: argparse.Namespace, page: _Page) -> Iterator[tuple[str, str]]:
         return
     done = sum((args.results / job.stage / job.key / "manifest.json").is_file() for job in plan.jobs)
     yield OK, f"run '{config.run.name}': {len(plan.jobs)} jobs, {done} finished"
+    for name in plan.unlocked:
+        yield WARN, f"source '{name}': not downloaded yet; run `snakemake download --cores N` with this config"
     yield from _providers(config)
     if not config.sources and not config.audit.frame:
         yield WARN, "no sources: only the static tables will have rows"
