@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -145,7 +146,7 @@ def test_each_lag_is_found_and_answered(lag, phase, said, advice, tmp_path):
 def test_nine_trajectories_are_too_few_however_clear(tmp_path):
     found = verdict(typed(9, -1), tmp_path)
     assert (found["verdict"], found["lag"], found["p"], found["k_minus"]) == ("undecided", None, None, 9)
-    assert "too few" in found["advice"] and "9 whether" in found["advice"] and "10 are needed" in found["advice"]
+    assert "too few" in found["advice"] and "9 on whether" in found["advice"] and "10 are needed" in found["advice"]
 
 
 def test_a_long_trajectory_has_one_vote(tmp_path):
@@ -289,6 +290,18 @@ def test_the_planted_shift_is_found_and_mended_by_its_own_advice(made, tmp_path)
     assert found["p"] < 1e-5 and "set `obs_phase: after`" in found["advice"]
     mended = alignment.check(normalised(tmp_path / "mended", control.KIND, made / control.FOLDER, obs_phase="after"))
     assert (mended["verdict"], mended["obs_phase"]) == ("aligned", "after")
+
+
+def test_exchanged_fields_are_seen_where_both_screens_are_logged(made, tmp_path):
+    root = tmp_path / "plain"
+    shutil.copytree(made / "plain", root)
+    lines = [json.loads(line) for line in (root / "trajectories.jsonl").read_text().splitlines() if line.endswith("}")]
+    for step in (step for line in lines for step in line["steps"]):
+        step["before_image"], step["after_image"] = step["after_image"], step["before_image"]
+    (root / "trajectories.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = alignment.check(normalised(tmp_path / "out", "plain", root))
+    assert (found["verdict"], found["lag"]) == ("swapped", None)
+    assert "swap the two pictures" in found["advice"]
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -87,12 +87,25 @@ _TILES = """
     SELECT w.row, c.tiles FROM changes c JOIN wanted w USING (trajectory_id, step)
     WHERE 8 * octet_length(c.tiles) >= c.tiles_x * c.tiles_y
 """
+#: Trajectories in which steps follow one another the wrong way round (what is before one step is after the next), and all that tell.
+_CHAINS = """
+    WITH pairs AS (
+        SELECT trajectory_id, before_image AS before, after_image AS after,
+               lead(before_image) OVER run AS next_before, lead(after_image) OVER run AS next_after, lead(gap_before) OVER run AS gap
+        FROM steps WINDOW run AS (PARTITION BY trajectory_id ORDER BY step)
+    ), told AS (
+        SELECT sum(CASE WHEN before = next_after THEN 1 ELSE -1 END) AS wrong
+        FROM pairs WHERE NOT gap AND (before = next_after) != (after = next_before) GROUP BY trajectory_id
+    )
+    SELECT count(*) FILTER (wrong > 0), count(*) FILTER (wrong != 0) FROM told
+"""
 
 
 def check(folder: Path) -> dict:
     """Return the verdict on one normalised source and the numbers behind it.
 
-    ``verdict`` is ``aligned``, ``shifted`` (by ``lag``) or ``undecided``; ``advice`` says what to do or what is missing.
+    ``verdict`` is ``aligned``, ``shifted`` (by ``lag``), ``swapped`` (before and after exchanged) or ``undecided``;
+    ``advice`` says what to do or what is missing.
     ``compared`` counts steps whose two screens could be compared, ``evidence`` those that tell. ``fits_minus``, ``fits_own`` and
     ``fits_plus`` are shares (0…1) of the transitions that the next, the own and the previous action can be judged by. ``n_minus``
     and ``n_plus`` are votes, ``k_minus`` and ``k_plus`` those for the neighbour, ``p_minus`` and ``p_plus`` the chance of so many
@@ -108,6 +121,7 @@ def check(folder: Path) -> dict:
         try:
             steps = _steps(connection.sql(_STEPS).to_arrow_table())
             fits = _ratings(connection, steps)
+            swapped = connection.sql(_CHAINS).fetchall()[0] if steps.phase == "both" else (0, 0)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             mend = "make room on the disk, or delete the normalised folder and run again"
             raise InputError(folder, f"its tables cannot be read together ({one_line(str(error), 200)})", mend) from None
@@ -122,6 +136,8 @@ def check(folder: Path) -> dict:
         "delayed": _delayed(steps, fits),
         "simulated": bool(pc.any(about["simulated"]).as_py()),
     }
+    if _wins(*swapped):
+        return row | {"verdict": "swapped", "lag": None, "p": _chance(*swapped), "advice": _SWAP}
     return row | _verdict(row)
 
 
@@ -310,6 +326,7 @@ _MEND = {
     1: "pictures look one step behind their actions, or taken before the screen had reacted: pair each action with the pictures of the "
     "step after it, or record later",
 }
+_SWAP = "before and after look exchanged: what is before one action is after the next; swap the two pictures of each step"
 
 
 def _verdict(row: dict) -> dict:
@@ -335,8 +352,8 @@ def _reason(row: dict, votes: dict[int, tuple[int, int]], lags: list[int]) -> st
         return f"none of its {row['steps']} steps has two screens that can be compared"
     if not row["evidence"]:
         return f"none of its {row['compared']} pairs of screens tells its own action from the neighbours"
-    few = [f"{votes[lag][1]} whether they are {_OFF[lag]}" for lag in lags if votes[lag][1] < VOTES]
+    few = [f"{votes[lag][1]} on whether they are {_OFF[lag]}" for lag in lags if votes[lag][1] < VOTES]
     if few:
-        return f"too few trajectories tell how the pictures stand ({VOTES} are needed): {', '.join(few)}"
+        return f"too few trajectories speak on how the pictures stand: {', '.join(few)}; {VOTES} are needed"
     mixed = [f"{votes[lag][0]} of {votes[lag][1]} trajectories say that pictures are {_OFF[lag]}" for lag in lags]
     return f"the evidence is mixed: {' and '.join(mixed)}; look at some by eye"

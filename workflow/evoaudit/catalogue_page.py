@@ -141,7 +141,7 @@ def _alignment(one: Catalogue) -> str:
     verdict, advice = one.alignment["verdict"], one_line(one.alignment["advice"], 200)
     if verdict == "aligned":
         return "what changes on the screens fits the actions"
-    return f"{'shifted' if verdict == 'shifted' else 'cannot tell'}: {advice}"
+    return f"{'cannot tell' if verdict == 'undecided' else verdict}: {advice}"
 
 
 def _domains(one: Catalogue) -> str:

@@ -95,9 +95,9 @@ def _found(database: Database, code: str, sentence: str, examples: Sequence[str]
 
 def _aligned(database: Database) -> Iterator[Finding]:
     found = database.alignment
-    if found.get("verdict") == "shifted":
+    if found.get("verdict") in ("shifted", "swapped"):
         advice = str(found.get("advice") or "pictures look shifted by one step: set `obs_phase` on this source").rstrip(".")
-        sentence = f"{advice[:1].upper()}{advice[1:]}; until then every pair of screens belongs to another action than its own."
+        sentence = f"{advice[:1].upper()}{advice[1:]}; until then no pair of screens belongs to its own action."
         yield _found(database, "shifted_pictures", sentence)
 
 

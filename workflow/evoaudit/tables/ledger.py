@@ -52,6 +52,8 @@ def alignment(run: Run) -> list[dict]:
         for folder in folders:
             if all((folder / f"{name}.parquet").is_file() for name in ("trajectories", "steps", "changes", "images")):
                 row = {**check(folder), "control": control}
+                if not row["trajectories"]:  # a source of annotations alone
+                    continue
                 row |= {name: 100 * row[name] for name in SHARES if row[name] is not None}
                 rows.append(row)
     if not rows:

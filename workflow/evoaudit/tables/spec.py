@@ -190,8 +190,9 @@ _ALL = (
         "steps:n compared:n n_minus:n k_minus:n p_minus:p n_plus:n k_plus:n p_plus:p delayed:pct",
         "What changed between two screens is held against the action between them and against its neighbours. Steps tell where one "
         "action can have made the change and the other cannot; each trajectory has one vote for each neighbour. `shifted`: the next "
-        "(lag -1) or the previous action (lag +1) explains the screens better, by a sign test at 0.001. `undecided` is no fault. The "
-        "planted shift was recorded one step off on purpose; it must be found, and no other table counts it.",
+        "(lag -1) or the previous action (lag +1) explains the screens better, by a sign test at 0.001; "
+        "`swapped`: what is before one action is after the next. `undecided` is no fault. The planted shift was recorded one step "
+        "off on purpose; it must be found, and no other table counts it.",
         "No source was normalised in this run.",
     ),
     _table(
