@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -292,9 +291,9 @@ def test_the_planted_shift_is_found_and_mended_by_its_own_advice(made, tmp_path)
     assert (mended["verdict"], mended["obs_phase"]) == ("aligned", "after")
 
 
-def test_exchanged_fields_are_seen_where_both_screens_are_logged(made, tmp_path):
+def test_exchanged_fields_are_seen_where_both_screens_are_logged(tmp_path):
+    corpus.write(tmp_path, 16, 1, ["plain"])
     root = tmp_path / "plain"
-    shutil.copytree(made / "plain", root)
     lines = [json.loads(line) for line in (root / "trajectories.jsonl").read_text().splitlines() if line.endswith("}")]
     for step in (step for line in lines for step in line["steps"]):
         step["before_image"], step["after_image"] = step["after_image"], step["before_image"]
