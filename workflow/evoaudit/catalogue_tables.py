@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from evoaudit import alignment, store
+from evoaudit import alignment, sorting, store
 from evoaudit.errors import InputError, one_line
 
 #: Tables the catalogue is made from; a folder of the normalise stage holds them all.
@@ -38,12 +38,12 @@ class Database:
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
-        paths = {name: str(store.table_file(self.folder, name)).replace("'", "''") for name in TABLES}
+        paths = {name: sorting.quoted(store.table_file(self.folder, name)) for name in TABLES}
         self._spill = tempfile.TemporaryDirectory()
         self._connection = duckdb.connect(config={"threads": 2, "memory_limit": "1GB", "temp_directory": self._spill.name})
         try:
             for name in TABLES:
-                self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{paths[name]}')")
+                self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({paths[name]})")
             self._connection.execute(PREPARED)
         except duckdb.Error as error:
             self.__exit__()

@@ -9,7 +9,7 @@ import math
 import shutil
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -17,11 +17,12 @@ from types import ModuleType
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evoaudit import known as knowledge
-from evoaudit import schema, store
+from evoaudit import schema, sorting, store
 from evoaudit.actions import OPS
 from evoaudit.align import Aligned, align
 from evoaudit.errors import InputError, one_line
@@ -357,13 +358,18 @@ class _Tables:
         try:
             with duckdb.connect(config={"memory_limit": "400MB", "temp_directory": str(self.work / "spill"), "threads": 2}) as database:
                 for name in (*self.writers, "broken"):
-                    place = str(self.work / f"{name}.parquet").replace("'", "''")
-                    database.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{place}')")
+                    place = sorting.quoted(self.work / f"{name}.parquet")
+                    database.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({place})")
                 self._images(database, folder)
                 for name, columns in ORDER.items():
-                    rows = "(FROM drops UNION ALL SELECT DISTINCT * FROM broken)" if name == "drops" else name
                     order = ", ".join(f"{column} NULLS FIRST" for column in columns)
-                    _write(database.sql(f"SELECT * FROM {rows} ORDER BY {order}"), folder, name)
+                    if name == "drops":
+                        rows = "(FROM drops UNION ALL SELECT DISTINCT * FROM broken)"
+                        _write(_batches(database.sql(f"SELECT * FROM {rows} ORDER BY {order}"), name), folder, name)
+                    else:
+                        writer = self.writers[name]
+                        widths = np.array(writer.widths, np.int64)
+                        _write(sorting.by_keys(database, writer.path, order, widths, self.work), folder, name)
         except duckdb.Error as error:
             fault = one_line(str(error), 200)
             raise InputError(folder, f"its tables cannot be sorted ({fault})", "make room on the disk and run again") from None
@@ -385,7 +391,7 @@ class _Tables:
             )
             SELECT first.* REPLACE (coalesce(used.uses, 0) AS n_uses) FROM first LEFT JOIN used USING (image_id) ORDER BY image_id
         """)
-        _write(pictures, folder, "images")
+        _write(_batches(pictures, "images"), folder, "images")
 
     def _refuse(self) -> None:
         layout = getattr(self.source.module, "LAYOUT", None)
@@ -404,18 +410,24 @@ class _Tables:
         raise InputError(self.source.root, f"nothing could be read as {self.source.kind}: {found}", mend)
 
 
-def _write(rows: duckdb.DuckDBPyRelation, folder: Path, name: str) -> None:
-    """Write sorted rows as a declared table, in row groups of the usual size whatever the batches they come in."""
+def _write(groups: Iterable[pa.Table], folder: Path, name: str) -> None:
+    """Write sorted rows as a declared table, a row group each."""
     declared = schema.TABLES[name]
     with pq.ParquetWriter(folder / f"{name}.parquet", declared, compression="zstd", write_statistics=True) as writer:
-        rest = declared.empty_table()
-        for batch in pa.RecordBatchReader.from_stream(rows):
-            rest = pa.concat_tables([rest, pa.Table.from_batches([batch]).cast(declared)])
-            while rest.num_rows >= ROW_GROUP:
-                writer.write_table(rest.slice(0, ROW_GROUP).combine_chunks())
-                rest = rest.slice(ROW_GROUP)
-        if rest.num_rows:
-            writer.write_table(rest.combine_chunks())
+        for group in groups:
+            writer.write_table(group.cast(declared))
+
+
+def _batches(rows: duckdb.DuckDBPyRelation, name: str) -> Iterator[pa.Table]:
+    """Yield rows in row groups of the usual size, whatever the batches they come in."""
+    rest = schema.TABLES[name].empty_table()
+    for batch in rows.to_arrow_reader(ROW_GROUP):
+        rest = pa.concat_tables([rest, pa.Table.from_batches([batch]).cast(rest.schema)])
+        while rest.num_rows >= ROW_GROUP:
+            yield rest.slice(0, ROW_GROUP).combine_chunks()
+            rest = rest.slice(ROW_GROUP)
+    if rest.num_rows:
+        yield rest.combine_chunks()
 
 
 def _tasks(source: Source) -> dict[str, dict]:

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from evoaudit.jsonfile import read_json
 
 #: Rows buffered before a row group is written; bounds memory at every corpus size.
 ROW_GROUP = 8192
+#: Characters and bytes buffered before that: rows may be as wide as a source's longest texts.
+GROUP_TEXT = 16 * 2**20
 
 
 def sha256_file(path: Path) -> str:
@@ -50,13 +53,22 @@ class TableWriter:
         self.name, self.schema = name, schema.TABLES[name]
         self.path = folder / f"{stem or name}.parquet"
         self.rows = 0
+        #: Characters and bytes of each row's texts.
+        self.widths = array("I")
         self._buffer: list[dict] = []
+        self._width = 0
         self._writer = pq.ParquetWriter(self.path, self.schema, compression="zstd", write_statistics=True)
 
     def add(self, row: dict) -> None:
         self._buffer.append(row)
         self.rows += 1
-        if len(self._buffer) >= ROW_GROUP:
+        width = 0
+        for value in row.values():
+            if type(value) is str or type(value) is bytes:
+                width += len(value)
+        self.widths.append(width)
+        self._width += width
+        if len(self._buffer) >= ROW_GROUP or self._width >= GROUP_TEXT:
             self._flush()
 
     def extend(self, rows: Iterable[dict]) -> None:
@@ -66,7 +78,7 @@ class TableWriter:
     def _flush(self) -> None:
         if self._buffer:
             self._writer.write_table(check(pa.Table.from_pylist(self._buffer, schema=self.schema), self.name, self._buffer))
-            self._buffer = []
+            self._buffer, self._width = [], 0
 
     def close(self) -> None:
         self._flush()
