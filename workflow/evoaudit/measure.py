@@ -6,11 +6,14 @@ lock for much of its time, so threads would share one core.
 
 import hashlib
 import multiprocessing
+import os
+import signal
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -179,7 +182,9 @@ def measured(
         try:
             for message in _messages(stream):
                 work = [pairs for _, pairs in message if pairs is not None]
-                waiting.append(([(item, pairs is not None) for item, pairs in message], pool.submit(_work, work)))
+                with _uninterrupted():
+                    future = pool.submit(_work, work)
+                waiting.append(([(item, pairs is not None) for item, pairs in message], future))
                 if len(waiting) > 2 * workers:
                     yield from _answers(*waiting.popleft())
             while waiting:
@@ -212,12 +217,31 @@ def _answers(message: list[tuple[T, bool]], future: "Future[list[Measured]]") ->
         yield item, next(answers) if asked else None
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Keep interrupts from processes started meanwhile: this one takes them and ends the others, which would each print a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 _here: Measurer | None = None
 
 
 def _start(source: str, root: Path, known: Path | None) -> None:
     global _here
+    threading.Thread(target=_follow, daemon=True).start()
     _here = Measurer(source, root, None if known is None else Known(known))
+
+
+def _follow() -> None:
+    """End with the parent process, however it ended: a worker left alone would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(work: list[Pairs]) -> list[Measured]:
