@@ -6,11 +6,17 @@ import json
 import os
 import random
 import shutil
+import signal
+import sqlite3
 import struct
+import subprocess
+import sys
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -413,6 +419,49 @@ def _die(*_: object) -> None:
     os._exit(9)
 
 
+#: Measures without end with two workers; says when they are at work.
+_ENDLESS = """
+import sys, time
+from evoaudit import measure
+from evoaudit.__main__ import main
+from evoaudit.sources import plain
+read = plain.read
+def endless(root, options):
+    found = list(read(root, options))
+    yield from found
+    print("started", flush=True)
+    while True:
+        time.sleep(0.01)
+        found[0].native_id += "x"
+        yield found[0]
+measure.ALONE, measure.MESSAGE, plain.read = 0, 1, endless
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_however_a_run_ends_its_workers_end_with_it(tmp_path, sent):
+    settings = json.dumps({"source": "own", "kind": "plain"})
+    arguments = ["normalise", "--settings", settings, "--root-folder", str(many(tmp_path / "in")), "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _ENDLESS, *arguments, "--threads", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout.readline() == "started\n"
+        (os.killpg if sent == signal.SIGINT else os.kill)(process.pid, sent)
+        errors = process.communicate(timeout=20)[1]  # a worker left over would keep these pipes open
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if sent == signal.SIGINT:
+        assert errors == "evoaudit normalise: interrupted; run it again\n"
+        assert not list((tmp_path / "out").iterdir())
+
+
 @pytest.fixture
 def decodings(monkeypatch) -> list[int]:
     """The pictures decoded so far, by size of their file."""
@@ -453,6 +502,61 @@ def test_knowledge_that_was_damaged_or_belongs_to_others_is_not_used(tmp_path, d
         assert run(root, folder / "two") == 0
         assert len(decodings) == 2, file
         assert digests(folder / "two") == digests(tmp_path / "results" / "one")
+
+
+@pytest.mark.parametrize("name", ["a#b", "a?b", "a%20b", "a*", "a[b]"])
+def test_a_folder_may_have_any_name(tmp_path, decodings, name):
+    root = plain(tmp_path / "in", episode("a", "img/0.png", "img/1.png"), pictures=2)
+    assert run(root, tmp_path / name / "one") == 0
+    decodings.clear()
+    assert run(root, tmp_path / name / "two") == 0
+    assert not decodings
+    assert digests(tmp_path / name / "two") == digests(tmp_path / name / "one")
+
+
+@pytest.mark.parametrize("kind", ["gone", "cut", "shorter", "junk"])
+def test_knowledge_that_goes_while_it_is_read_costs_time_alone(tmp_path, monkeypatch, kind):
+    root = plain(tmp_path / "in", episode("a", "img/0.png", "img/1.png"), pictures=2)
+    assert run(root, tmp_path / "results" / "one") == 0
+
+    def found(out: Path, source: str, sort: str) -> list[Path]:
+        for file in ("images.parquet", "steps.parquet", "changes.parquet"):
+            path = tmp_path / "results" / "one" / file
+            if kind == "gone":
+                path.unlink()
+            elif kind == "cut":
+                path.write_bytes(path.read_bytes()[:-9])
+            elif kind == "shorter" and file == "changes.parquet":
+                pq.write_table(pq.read_table(path).slice(1), path)
+            elif kind == "junk" and file == "images.parquet":
+                table = pq.read_table(path)
+                pq.write_table(table.set_column(3, "file_sha256", pa.array(["no hash"] * table.num_rows)), path)
+        return [tmp_path / "results" / "one"]
+
+    monkeypatch.setattr("evoaudit.known.beside", found)
+    assert run(root, tmp_path / "results" / "two") == 0
+    assert rows(tmp_path / "results" / "two", "trajectories")
+
+
+def test_a_manifest_that_is_no_file_is_passed_over(tmp_path):
+    root = plain(tmp_path / "in", episode("a", "img/0.png", "img/1.png"), pictures=2)
+    for name in ("pipe", "deep"):
+        (tmp_path / "results" / name).mkdir(parents=True)
+    os.mkfifo(tmp_path / "results" / "pipe" / "manifest.json")
+    (tmp_path / "results" / "deep" / "manifest.json").write_text("[" * 100_000)
+    assert run(root, tmp_path / "results" / "two") == 0
+
+
+def test_knowledge_that_cannot_be_kept_costs_time_alone(tmp_path, monkeypatch):
+    root = plain(tmp_path / "in", episode("a", "img/0.png", "img/1.png"), pictures=2)
+    assert run(root, tmp_path / "results" / "one") == 0
+
+    def full(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("evoaudit.known.sqlite3.connect", full)
+    assert run(root, tmp_path / "results" / "two") == 0
+    assert digests(tmp_path / "results" / "two") == digests(tmp_path / "results" / "one")
 
 
 def test_obs_phase_overrules_the_source(tmp_path, capsys):

@@ -8,8 +8,10 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evoaudit.identity import FORMAT
@@ -19,6 +21,7 @@ from evoaudit.store import packages, sha256_file
 #: Packages that decode and describe pictures: knowledge gained with other versions is not used.
 DECODERS = ("imagehash", "numpy", "pillow")
 
+_MANIFEST_LIMIT = 64 * 2**20
 _LOOKS = ["file_sha256", "image_id", "width", "height", "format", "phash", "blank", "status"]
 _CHANGE = ["state", "changed_pixels", "changed_tiles", "tiles_x", "tiles_y", "tiles"]
 
@@ -27,7 +30,7 @@ class Known:
     """Look up pictures by the hash of their files, and changes by the ids of their two pictures."""
 
     def __init__(self, path: Path) -> None:
-        self._database = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+        self._database = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
 
     def look(self, file_sha256: str) -> Inspected | None:
         """Return what a file with this hash decodes to, without its pixels; None if it was never met."""
@@ -46,33 +49,44 @@ def beside(out: Path, source: str, kind: str) -> list[Path]:
     found = []
     for path in sorted(Path(out).absolute().parent.glob("*/manifest.json")):
         try:
+            if not path.is_file() or path.stat().st_size > _MANIFEST_LIMIT:
+                continue
             manifest = json.loads(path.read_text(encoding="utf-8"))
             config, theirs = manifest["config"], {name: manifest["packages"].get(name) for name in DECODERS}
             files = {name: manifest["files"][name] for name in ("images.parquet", "steps.parquet", "changes.parquet")}
             alike = manifest["format_version"] == FORMAT["normalise"] and (config["source"], config["kind"], theirs) == (source, kind, mine)
-            if alike and all(sha256_file(path.parent / name) == digest for name, digest in files.items()):
+            if alike and all(
+                (path.parent / name).is_file() and sha256_file(path.parent / name) == digest for name, digest in files.items()
+            ):
                 found.append(path.parent)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue  # half a folder, or somebody else's
     return found
 
 
 def gather(folders: Iterable[Path], path: Path) -> Path | None:
-    """Copy what ``folders`` know into a database at ``path``; None if that is nothing."""
+    """Copy what ``folders`` know into a database at ``path``; None if that is nothing.
+
+    A folder that goes or changes meanwhile, and a database that cannot be written, only cost time.
+    """
     count = 0
-    database = sqlite3.connect(path)
     try:
-        database.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-            "CREATE TABLE looks (sha BLOB PRIMARY KEY, image_id, width, height, format, phash, blank) WITHOUT ROWID;"
-            "CREATE TABLE pairs (pair BLOB PRIMARY KEY, changed_pixels, changed_tiles, tiles_x, tiles_y, tiles) WITHOUT ROWID;"
-        )
-        for folder in folders:
-            count += database.executemany("INSERT OR IGNORE INTO looks VALUES (?, ?, ?, ?, ?, ?, ?)", _looks(folder)).rowcount
-            database.executemany("INSERT OR IGNORE INTO pairs VALUES (?, ?, ?, ?, ?, ?)", _pairs(folder))
-        database.commit()
-    finally:
-        database.close()
+        with closing(sqlite3.connect(path)) as database:
+            database.executescript(
+                "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+                "CREATE TABLE looks (sha BLOB PRIMARY KEY, image_id, width, height, format, phash, blank) WITHOUT ROWID;"
+                "CREATE TABLE pairs (pair BLOB PRIMARY KEY, changed_pixels, changed_tiles, tiles_x, tiles_y, tiles) WITHOUT ROWID;"
+            )
+            for folder in folders:
+                for rows, insert in (
+                    (_looks(folder), "INSERT OR IGNORE INTO looks VALUES (?, ?, ?, ?, ?, ?, ?)"),
+                    (_pairs(folder), "INSERT OR IGNORE INTO pairs VALUES (?, ?, ?, ?, ?, ?)"),
+                ):
+                    with suppress(OSError, ValueError, KeyError, pa.ArrowException):
+                        count += database.executemany(insert, rows).rowcount
+            database.commit()
+    except sqlite3.Error:
+        return None
     return path if count > 0 else None
 
 
