@@ -1,6 +1,7 @@
 """Judging, decoding and comparing pictures."""
 
 import io
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -13,6 +14,7 @@ from PIL import Image, ImageDraw
 
 from evoaudit import pictures
 from evoaudit.errors import InputError
+from evoaudit.pictures import encoded_bytes
 
 
 def screen(width: int = 200, height: int = 120, text: str = "") -> Image.Image:
@@ -208,6 +210,13 @@ def test_open_picture_names_a_file_that_has_gone(tmp_path: Path):
     (tmp_path / "a.png").write_bytes(b"no picture")
     with pytest.raises(InputError, match="changed"):
         pictures.open_picture(tmp_path, "a.png")
+
+
+@pytest.mark.parametrize(("member", "kind"), [(None, "plain"), ("0/screenshot/0@9+8x8x3", "androidworld")])
+def test_a_pipe_is_no_picture(tmp_path: Path, member: str | None, kind: str):
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(InputError, match="gone"):
+        encoded_bytes(tmp_path, "a.png", member, kind)
 
 
 def test_open_picture_reads_a_parquet_row(tmp_path: Path):

@@ -310,6 +310,38 @@ def test_numbers_made_to_collide_are_never_hashed(tmp_path: Path) -> None:
     assert time.monotonic() - start < 1
 
 
+def test_pairs_of_numbers_made_to_collide_are_never_hashed(tmp_path: Path) -> None:
+    size, second, third = 2**64, 14029467366897019727, 2870177450012600261  # constants of Python's hash of a tuple
+
+    def partner(first: int) -> int:
+        mixed = (third + first * second) % size
+        turned = (mixed << 31 | mixed >> 33) % size * 11400714785074694791 % size
+        found = (12_345 - turned) * pow(second, -1, size) % size
+        return found if found < size // 2 else found - size
+
+    keys = {(first, other) for first in range(100_000) if -(2**60) < (other := partner(first)) < 2**60}
+    keys = sorted(keys)[:8_000]
+    assert len({hash(key) for key in keys[:9]}) == 1
+    data = b"".join(pickle.dumps(key, 2)[2:].partition(b"q\x00.")[0] + b"N" for key in keys)
+    start = time.monotonic()
+    assert len(read(tmp_path, HEAD + b"}(" + data + b"u.")) == len(keys)
+    assert time.monotonic() - start < 0.7
+
+
+def test_many_small_pieces_of_gzip_data_take_no_time(tmp_path: Path) -> None:
+    piece = gzip.compress(b"a" * 20, 0)
+    start = time.monotonic()
+    assert reason(read(tmp_path, gzip.compress(HEAD + b"V", 0) + piece * 60_000 + gzip.compress(b"\n.", 0))) == "too_large"
+    assert read(tmp_path, gzip.compress(HEAD + b"V", 0) + piece * 9_000 + gzip.compress(b"\n.", 0)) == "a" * 180_000
+    assert time.monotonic() - start < 3
+
+
+def test_a_long_array_that_is_no_screen_is_not_listed() -> None:
+    for size, expected in ((1_000, 1_000), (1_000_000, None)):
+        values = Array((size,), Dtype("u1"), False, b"a" * size).tolist()
+        assert (values and len(values)) == expected
+
+
 def test_deep_values_come_and_go_without_a_crash(tmp_path: Path) -> None:
     for data in (b"]" * 300_000 + b"a" * 299_999, b")" + b"\x85" * 300_000, b"cx\ny\n" * 100_000 + b")\x81" + b"b" * 99_999):
         found = read(tmp_path, HEAD + data + b".")

@@ -154,7 +154,7 @@ def encoded_bytes(root: Path, file: str, member: str | None = None, kind: str | 
     """
     path = confined(root, file)
     try:
-        if path is None:
+        if path is None or not path.is_file():  # a pipe would never end
             raise FileNotFoundError
         data = path.read_bytes() if member is None else reader(kind or "mind2web").load(Path(root), file, member)
         if not data:

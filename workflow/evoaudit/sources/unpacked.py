@@ -8,6 +8,9 @@ from typing import Any
 FILE_LIMIT = 2 * 2**30
 DATA_LIMIT = 4 * 2**30
 
+#: Pieces of gzip data in one file; whoever writes logs writes one.
+MEMBER_LIMIT = 10_000
+
 CHUNK = 2**18
 _GZIP = b"\x1f\x8b"
 
@@ -34,6 +37,7 @@ class Unpacked:
         self._rest = b""
         self._zip: Any = None
         self._done = False
+        self._members = 0
 
     def read(self, size: int) -> bytes:
         """Return up to ``size`` bytes, and none only at the end."""
@@ -77,6 +81,9 @@ class Unpacked:
 
     def _next_member(self) -> None:
         """Go on with the next gzip member; padding and litter behind the last one are no data."""
+        self._members += 1
+        if self._members > MEMBER_LIMIT:
+            raise Fault("too_large", f"more than {MEMBER_LIMIT:,} pieces of gzip data")
         self._rest = self._zip.unused_data
         if len(self._rest) < len(_GZIP):
             with open(self.path, "rb") as handle:

@@ -179,7 +179,7 @@ class Machine:
         if self.base - self.left + need > KEPT_LIMIT:
             raise Fault("too_large", f"more than {KEPT_LIMIT:,} bytes besides pictures")
         parts, have = [self.data[pos : self.end]], max(0, self.end - pos)
-        while not self.last and have < need + _MARGIN:
+        while not self.last and have < need + CHUNK:  # much at a time, however little one reading gives
             parts.append(self.stream.read(CHUNK))
             have += len(parts[-1])
             self.last = not parts[-1]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from evoaudit.sources import jsonio
-from evoaudit.sources.base import Picture
+from evoaudit.sources.base import Picture, Skipped
 from evoaudit.sources.unpacked import Fault, Unpacked
 from evoaudit.sources.unpickle_values import PIXEL_LIMIT, Array
 
@@ -40,8 +40,8 @@ def screen(root: Path, file: str, place: str, value: Any) -> Picture | None:
 def load(root: Path, file: str, member: str) -> bytes | None:
     """Return a screen as a BMP file: its bytes depend on the pixels alone, on no codec's version, and cost nothing to make."""
     match = _MEMBER.fullmatch(member)
-    path = jsonio.confined(root, file)
-    if match is None or path is None:
+    path = jsonio.regular(root, file)
+    if match is None or isinstance(path, Skipped):
         return None
     offset, height, width, channels = map(int, match.group(2, 3, 4, 5))
     size = height * width * channels

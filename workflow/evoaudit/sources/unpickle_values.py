@@ -18,6 +18,8 @@ Spend = Callable[[int], None]
 #: Pixels of a screen that is shown.
 PIXEL_LIMIT = 80_000_000
 _SIDE_LIMIT = 30_000
+#: Bytes of an array whose values are listed; a pickle may name one and the same array very often.
+_SHORT = 2**16
 _PATH_LIMIT = 4_000
 _PLAIN = re.compile(r"[biufc][0-9]{1,2}|[SU][1-9][0-9]{0,3}")
 
@@ -84,7 +86,9 @@ class Array:
     def numpy(self) -> np.ndarray | None:
         """Return the array, read-only, if its data is short, of a plain type, and as long as its shape says."""
         plain = self.dtype.numpy() if self.dtype else None
-        if plain is None or type(self.data) is not bytes or self._length() * plain.itemsize != len(self.data):
+        if plain is None or type(self.data) is not bytes or len(self.data) > _SHORT:
+            return None
+        if self._length() * plain.itemsize != len(self.data):
             return None
         try:
             return np.ndarray(self.shape, plain, self.data, order="F" if self.fortran else "C")
@@ -154,12 +158,18 @@ def put_pairs(target: Any, items: list) -> Any:
 
 
 _SCALARS = frozenset({str, bytes, bool, float, int, type(None), Name, date, datetime})
+_NUMBERS = frozenset({float, int})
 
 
 def _key(key: Any) -> Any:
-    """Return a key that is hashed in no time: a plain value, or a short tuple of such; any other becomes an object of its own."""
+    """Return a key that is hashed in no time: a plain value, or a short tuple of such; any other becomes an object of its own.
+
+    Large numbers, and tuples of several numbers, can be made to collide; texts cannot, their hashes differ from process to process.
+    """
     parts = key if type(key) is tuple and len(key) <= 16 else (key,)
-    if all(type(part) in _SCALARS and not (type(part) is int and part.bit_length() > 60) for part in parts):
+    if sum(type(part) in _NUMBERS for part in parts) <= 1 and all(
+        type(part) in _SCALARS and not (type(part) is int and part.bit_length() > 60) for part in parts
+    ):
         return key
     return Stub("key", (key,))
 
