@@ -824,6 +824,8 @@ def test_an_archive_of_too_many_or_too_deep_names_is_refused(tmp_path, monkeypat
     monkeypatch.setattr(archive, "NAMES_LIMIT", 10_000)
     (refused,) = hostile(tmp_path, made(*(Entry(f"{n}/" + "a" * 200 + "/b/c/d/e") for n in range(9)), *TASKS))
     assert (refused.reason, refused.detail) == ("too_many_members", "names of more than 10,000 bytes; split the archive")
+    (refused,) = hostile(tmp_path, made(*(Entry(f"{n}/" + "a/" * 30) for n in range(2))))
+    assert refused.reason == "too_many_members"
     monkeypatch.setattr(archive, "MEMBERS_LIMIT", 2)
     (refused,) = hostile(tmp_path, made(*TASKS))
     assert (refused.reason, refused.detail) == ("too_many_members", "more than 2 entries; split the archive")

@@ -45,6 +45,9 @@ OPEN_LIMIT, OPEN_MEMBERS = 16, 500_000
 #: Members that `Tree.refused` names one by one for each reason; the rest are counted.
 NAMED_LIMIT = 100
 
+#: Bytes that a folder takes beside its name.
+_FOLDER_BYTES = 300
+
 _END = struct.Struct("<4s4H2LH")
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR64 = struct.Struct("<4sLQL")
@@ -428,9 +431,7 @@ def _index(archive: _Archive, handle: BinaryIO) -> None:
         if last in names:
             _refuse(archive, name, "duplicate_member", "the name occurs again; the last member of the name counts")
         names[last] = number
-        archive.weight += sys.getsizeof(last)
-        if archive.weight > NAMES_LIMIT:
-            raise Unreadable("too_many_members", f"names of more than {NAMES_LIMIT:,} bytes; split the archive")
+        _weigh(archive, sys.getsizeof(last))
         if mode not in (0, stat.S_IFREG):
             archive._faults[number] = ("link", "a link or a device, not a file")
         elif unpacked > RATIO_BYTES and unpacked > RATIO_LIMIT * packed:
@@ -495,8 +496,15 @@ def _fold(archive: _Archive, paths: dict[str, str], folder: str) -> None:
     while folder not in paths:
         paths[folder] = folder
         archive.folders[folder] = {}
-        archive.weight += sys.getsizeof(folder)
+        _weigh(archive, sys.getsizeof(folder) + _FOLDER_BYTES)
         folder = folder.rpartition("/")[0]
+
+
+def _weigh(archive: _Archive, size: int) -> None:
+    """Count the memory a name takes."""
+    archive.weight += size
+    if archive.weight > NAMES_LIMIT:
+        raise Unreadable("too_many_members", f"names of more than {NAMES_LIMIT:,} bytes; split the archive")
 
 
 def _overlaps(archive: _Archive, ends: array, directory: int) -> None:
