@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,7 @@ def test_odd_json_is_parsed(raw, value):
         (b'{"a": "\xff"}', "not_utf8"),
         (b"[" * 200_000, "too_deep"),
         (b'{"a":' * 100_000, "too_deep"),
+        (b"[" + b"[]," * 3_000_000 + b"1]", "too_large"),
         (b"1" * 5000, "bad_json"),
     ],
 )
@@ -192,6 +194,13 @@ def test_coercions_keep_identifiers_and_refuse_what_is_no_number():
 def test_pyautogui_source_is_read(text, action):
     found = pyautogui(text)
     assert (found.op, found.value, found.x, found.y) == action
+
+
+def test_a_long_row_of_moves_takes_no_time():
+    start = time.monotonic()
+    assert pyautogui("move()\n" * 2_800).op == "other"
+    assert pyautogui("mouseDown()\n" + "move()\n" * 2_000 + "mouseUp()").op == "drag"
+    assert time.monotonic() - start < 0.8
 
 
 @pytest.mark.parametrize(

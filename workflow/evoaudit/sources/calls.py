@@ -163,9 +163,10 @@ def _drags(calls: list[Call]) -> list[Call]:
     position = 0
     while position < len(calls):
         call, end = calls[position], position + 1
-        while end < len(calls) and _verb(calls[end]) in {"moveto", "move", "moverel"}:
+        pressed = _verb(call) == "mousedown"
+        while pressed and end < len(calls) and _verb(calls[end]) in {"moveto", "move", "moverel"}:
             end += 1
-        if _verb(call) == "mousedown" and end < len(calls) and _verb(calls[end]) == "mouseup":
+        if pressed and end < len(calls) and _verb(calls[end]) == "mouseup":
             if point(call) != (None, None):
                 result.append(Call("pyautogui.moveTo", call.args, call.kwargs))
             result.append(Call("pyautogui.drag" if end > position + 1 else "pyautogui.click"))

@@ -21,6 +21,8 @@ from evoaudit.sources.base import Skipped
 #: Bytes of one JSON file, and of one line of a JSON Lines file, that are read at most.
 FILE_LIMIT = 256 * 2**20
 LINE_LIMIT = 64 * 2**20
+#: Values of one JSON text at most: small ones take up to fifty times their bytes in memory.
+VALUE_LIMIT = 4_000_000
 
 LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
 LFS_ADVICE = "a Git LFS pointer, not the file; run `git lfs pull` where it came from"
@@ -38,6 +40,8 @@ def parse(raw: bytes | str, item: str, unit: str = "trajectory") -> Any | Skippe
     A byte order mark is ignored, raw control characters inside strings are accepted, the last of duplicate keys wins,
     and NaN and infinities are parsed (`as_float` refuses them).
     """
+    if len(raw) > VALUE_LIMIT and sum(raw.count(mark if isinstance(raw, str) else mark.encode()) for mark in ",[{") > VALUE_LIMIT:
+        return Skipped(item, "too_large", f"more than {VALUE_LIMIT:,} values", unit)
     try:
         if isinstance(raw, bytes):
             encoding = json.detect_encoding(raw)
