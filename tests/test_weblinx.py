@@ -440,6 +440,17 @@ def test_boxes_the_turn_lacks_come_from_the_pages_list(tmp_path: Path) -> None:
     assert reasons(found) == [("target", "box_unit_unknown"), ("target", "bad_json")]
 
 
+def test_a_pages_list_is_read_once_for_all_turns_that_name_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = demonstration(tmp_path, *(turn(1, "click", client=(110, 60)) for _ in range(5)))
+    write(folder / "bboxes/bboxes-1.json", {"abc": {"x": 100, "y": 50, "width": 40, "height": 20}})
+    read_json, files = weblinx.jsonio.read_json, []
+    monkeypatch.setattr(
+        weblinx.jsonio, "read_json", lambda root, file, *rest, **more: files.append(file) or read_json(root, file, *rest, **more)
+    )
+    assert boxes(only(tmp_path)) == [(100, 50, 40, 20)] * 5
+    assert sum("bboxes" in file for file in files) == 1
+
+
 # -- which demonstrations -------------------------------------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ demonstration where both or no pointer can tell, and no box where neither fits. 
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -170,6 +170,8 @@ class _Demonstration:
     folder: str
     found: Trajectory
     unit: str | None
+    #: File → the list of boxes in it, of the one read last: any number of turns may name one screen.
+    boxes: dict[str, Any] = field(default_factory=dict)
 
 
 def _browser_turns(found: Trajectory, turns: list) -> list[tuple[int, int, dict, bool]]:
@@ -339,7 +341,10 @@ def _listed_box(demonstration: _Demonstration, item: str, element: dict, screen:
     file = jsonio.join(demonstration.folder, f"bboxes/bboxes-{screen}.json")
     if not key or not jsonio.is_file(demonstration.root, file):
         return None
-    boxes = jsonio.read_json(demonstration.root, file, _REPLAY_LIMIT)
+    if file not in demonstration.boxes:
+        demonstration.boxes.clear()
+        demonstration.boxes[file] = jsonio.read_json(demonstration.root, file, _REPLAY_LIMIT)
+    boxes = demonstration.boxes[file]
     if isinstance(boxes, Skipped):
         demonstration.found.skipped.append(("target", item, boxes.reason, boxes.detail))
         return None
