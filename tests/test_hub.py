@@ -288,6 +288,24 @@ def test_a_folder_that_became_a_link_is_not_written_through(get, tmp_path):
     assert not list((tmp_path / "elsewhere").rglob("*.png"))
 
 
+def test_a_link_in_place_of_the_files_on_their_way_is_not_followed(get, tmp_path):
+    done = get("weblinx", split="train")
+    (victim := tmp_path / "elsewhere").mkdir()
+    (victim / "splits.json").write_bytes((done.folder / "splits.json").read_bytes())
+    (done.folder / "splits.json").unlink()
+    work = done.folder.with_name(f".{done.folder.name}")
+    (work / "incoming").symlink_to(victim)
+    assert get("weblinx", split="train").files_fetched == 1
+    assert [path.name for path in victim.iterdir()] == ["splits.json"]
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, "[]", "{}", '["splits.json", "x", [], "y", 3]', "\x00"])
+def test_damaged_hashes_are_forgotten(get, line):
+    done = get("weblinx")
+    (done.folder.with_name(f".{done.folder.name}") / "known.jsonl").write_text(line + "\n")
+    assert get("weblinx").files_fetched == 0
+
+
 # A connection that fails
 
 
@@ -497,6 +515,7 @@ def test_a_listed_path_that_leads_elsewhere_is_refused(get, hub, path, tmp_path)
     "entry",
     [
         {"type": "file", "path": "a", "size": -1, "oid": "0" * 40},
+        {"type": "file", "path": "a", "size": 10**400, "oid": "0" * 40},
         {"type": "file", "path": "a", "size": 1, "oid": "x"},
         {"type": "file", "path": "a", "size": 1, "oid": "0" * 40, "lfs": {"oid": "../..", "size": 1, "pointerSize": 1}},
         {"type": "file", "path": 7, "size": 1, "oid": "0" * 40},

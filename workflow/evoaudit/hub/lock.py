@@ -234,7 +234,7 @@ def _entry(path: str, name: str, value: Any) -> Entry:
 
 def is_size(value: object) -> bool:
     """Return whether this is a file's size in bytes."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def is_sha256(value: object) -> bool:

@@ -110,7 +110,7 @@ class Memory:
     def _learn(self, line: str) -> None:
         try:
             path, size, time, sha256, blob = json.loads(line)
-        except (ValueError, TypeError):  # the last line of a process that was killed
+        except (ValueError, TypeError, RecursionError):  # the last line of a process that was killed
             return
         if isinstance(path, str) and isinstance(sha256, str):
             self._known[path] = (size, time, sha256, blob if isinstance(blob, str) else None)
@@ -244,7 +244,7 @@ class Place:
     def adopt(self, wants: Mapping[str, Want]) -> dict[str, File]:
         """Move in what a download that was killed left behind whole, and throw the rest away."""
         found: dict[str, File] = {}
-        if self.incoming.is_dir():
+        if self.incoming.is_dir() and not self.incoming.is_symlink():
             for path, _ in sorted(walk(self.incoming)):
                 if path in wants:
                     mark = measure(self.incoming / path, _blob(wants[path]))
@@ -263,6 +263,8 @@ class Place:
 
     def clear(self) -> None:
         """Remove what is on its way."""
+        if self.incoming.is_symlink():  # whoever made it, nothing is written or removed through it
+            self.incoming.unlink()
         shutil.rmtree(self.incoming, ignore_errors=True)
 
     def room(self) -> int:
