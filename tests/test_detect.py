@@ -8,8 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from evoaudit.errors import InputError
+from evoaudit.normalise import Source
+from evoaudit.rawlogs import config_lines
 from evoaudit.sources import MODULES
 from evoaudit.sources.detect import Found, detect
 
@@ -207,6 +210,18 @@ def test_fragments_are_called_what_they_are(tmp_path, name, content, said):
     found = detect(tmp_path)
     assert kinds(found, tmp_path) == {}
     assert said in unknown(found, tmp_path)["part"]
+
+
+def test_a_folder_whose_name_holds_control_characters_is_named_as_that(tmp_path):
+    plain(tmp_path / "a\nb")
+    assert "the name is unsafe" in unknown(detect(tmp_path), tmp_path)["a\nb"]
+
+
+@pytest.mark.parametrize("name", ["own", "my logs", "a\nb", 'a"b\\c', "\u202ertl", "größe"])
+def test_a_printed_config_names_the_folder_it_was_made_for(tmp_path, name):
+    lines = config_lines([Source("own", "plain", tmp_path / name)])
+    assert yaml.safe_load("\n".join(lines))["sources"][0]["path"] == str(tmp_path / name)
+    assert all(line.isprintable() for line in lines)
 
 
 def test_a_crashed_task_does_not_split_its_run(tmp_path):

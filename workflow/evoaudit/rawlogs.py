@@ -124,4 +124,4 @@ def config_lines(sources: Iterable[Source]) -> list[str]:
 
 def _quoted(text: str) -> str:
     """Return a path as YAML takes it inside braces."""
-    return text if re.fullmatch(r"[\w./~-]+", text, re.ASCII) else '"' + one_line(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return text if re.fullmatch(r"[\w./~-]+", text, re.ASCII) else json.dumps(text, ensure_ascii=not text.isprintable())

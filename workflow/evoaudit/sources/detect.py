@@ -176,6 +176,10 @@ def _peeked(tree: _Tree, folder: str, names: list[str]) -> tuple[list[_Mark], st
         if left.get(suffix, 0) <= 0:
             continue
         left[suffix] -= 1
+        path = jsonio.regular(tree.root, jsonio.join(folder, name))
+        if isinstance(path, Skipped):
+            hint = hint or f"files that cannot be opened ({path.detail})"
+            continue
         mark, look = _LOOKS[suffix](tree, folder, name)
         hint = hint or look
         if mark is not None:
