@@ -195,6 +195,21 @@ def test_tile_changes_equal_the_plain_definition(height, width, seed, share):
     assert (pictures.unpack(change.bitmap, tiles.shape[1], tiles.shape[0]) == tiles).all()
 
 
+def test_a_page_looked_at_in_bands_gives_what_one_look_gives(monkeypatch):
+    rng = np.random.default_rng(5)
+    a = rng.integers(0, 256, (150, 90, 3), dtype=np.uint8)
+    b = a.copy()
+    b[20:141, 30:70] = rng.integers(0, 256, (121, 40, 3), dtype=np.uint8)
+    file = encoded(Image.fromarray(a))
+    whole, looked = pictures.tile_changes(a, b), pictures.inspect(file)
+    assert (looked.pixels == a).all()
+    monkeypatch.setattr(pictures, "_BAND", 32)
+    bands = pictures.tile_changes(a, b)
+    assert (bands.changed_pixels, bands.bitmap) == (whole.changed_pixels, whole.bitmap)
+    again = pictures.inspect(file)
+    assert again.image_id == looked.image_id and (again.words == looked.words).all()
+
+
 def test_a_highlight_of_20_levels_is_no_change_and_one_of_25_is():
     a = np.zeros((16, 16, 3), np.uint8)
     for level, pixels in ((20, 0), (24, 0), (25, 256)):

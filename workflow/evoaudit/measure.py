@@ -38,6 +38,8 @@ ALONE = 400
 MESSAGE = 64
 #: Decoded pictures kept at a time; consecutive steps share theirs.
 _OPEN_PICTURES = 3
+#: Pixels they may have together, if they are more than the two that are compared.
+_OPEN_PIXELS = 120_000_000
 
 _UNKNOWN = {"state": "unknown", "changed_pixels": None, "changed_tiles": None, "tiles_x": None, "tiles_y": None, "tiles": None}
 
@@ -129,7 +131,9 @@ class Measurer:
             self.files[found.file_sha256] = look
         if found.image_id in self.opened:
             self.opened.move_to_end(found.image_id)
-        if len(self.opened) > _OPEN_PICTURES:
+        while len(self.opened) > 2 and (
+            len(self.opened) > _OPEN_PICTURES or sum(words.size for words in self.opened.values()) > _OPEN_PIXELS
+        ):
             self.opened.popitem(last=False)
         return look
 

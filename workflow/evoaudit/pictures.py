@@ -32,6 +32,8 @@ MEMORY_LIMIT = 20_000
 CHANGE_THRESHOLD = 24
 #: Side of a tile, pixels.
 TILE = 16
+#: Rows looked at a time, whole tiles: a long page must not be held several times over.
+_BAND = 128 * TILE
 
 # The size is checked against our own limits before anything is decoded, so Pillow's warning about large pictures is
 # switched off rather than left to fire in the middle of a run; full-page screenshots exceed its default honestly.
@@ -202,14 +204,17 @@ def tile_changes(a: np.ndarray, b: np.ndarray) -> Change:
     rows, columns = np.flatnonzero(different.any(axis=1)), np.flatnonzero(different.any(axis=0))
     if not len(rows):
         return Change(0, tiles)
-    top, left = rows[0] // TILE * TILE, columns[0] // TILE * TILE
-    box = (slice(top, rows[-1] + 1), slice(left, columns[-1] + 1))
-    x, y = (np.ascontiguousarray(picture[box]).view(np.uint8) for picture in (a, b))
-    over = ((np.maximum(x, y) - np.minimum(x, y)) > CHANGE_THRESHOLD).view(np.uint32) != 0
-    counts = np.add.reduceat(over, np.arange(0, over.shape[0], TILE), axis=0, dtype=np.int32)
-    counts = np.add.reduceat(counts, np.arange(0, over.shape[1], TILE), axis=1)
-    tiles[top // TILE : top // TILE + counts.shape[0], left // TILE : left // TILE + counts.shape[1]] = counts > 0
-    return Change(int(counts.sum()), tiles)
+    bottom, left, right = rows[-1] + 1, columns[0] // TILE * TILE, columns[-1] + 1
+    changed = 0
+    for top in range(rows[0] // TILE * TILE, bottom, _BAND):
+        band = (slice(top, min(top + _BAND, bottom)), slice(left, right))
+        x, y = (np.ascontiguousarray(picture[band]).view(np.uint8) for picture in (a, b))
+        over = ((np.maximum(x, y) - np.minimum(x, y)) > CHANGE_THRESHOLD).view(np.uint32) != 0
+        counts = np.add.reduceat(over, np.arange(0, over.shape[0], TILE), axis=0, dtype=np.int32)
+        counts = np.add.reduceat(counts, np.arange(0, over.shape[1], TILE), axis=1)
+        tiles[top // TILE : top // TILE + counts.shape[0], left // TILE : left // TILE + counts.shape[1]] = counts > 0
+        changed += int(counts.sum())
+    return Change(changed, tiles)
 
 
 def unpack(bitmap: bytes, tiles_x: int, tiles_y: int) -> np.ndarray:
@@ -255,8 +260,13 @@ def _words(image: Image.Image) -> np.ndarray:
             palette[: len(colours)] |= colours[:, 0] | colours[:, 1] << 8 | colours[:, 2] << 16
             return np.take(palette, np.asarray(image), mode="clip")
     rgb = _flat(image)
-    found = np.frombuffer(rgb.tobytes("raw", "RGBX"), "<u4").reshape(rgb.size[1], rgb.size[0])
-    return found | np.uint32(0xFF000000)
+    width, height = rgb.size
+    found = np.empty((height, width), "<u4")
+    for top in range(0, height, _BAND):
+        bottom = min(top + _BAND, height)
+        part = rgb if height <= _BAND else rgb.crop((0, top, width, bottom))
+        np.bitwise_or(np.frombuffer(part.tobytes("raw", "RGBX"), "<u4").reshape(-1, width), np.uint32(0xFF000000), out=found[top:bottom])
+    return found
 
 
 def _as_words(picture: np.ndarray) -> np.ndarray:
