@@ -61,13 +61,20 @@ rule all:
         "python -m evoaudit publish --run {params.run:q} --plan {params.plan:q} {input.finished:q} 2> {log:q}"
 
 
-use rule all as download with:
+rule download:
     input:
-        finished=manifests("download"),
+        listings=listings,
     log:
         "results/logs/publish/download.log",
+    conda:
+        "envs/evoaudit.yaml"
+    threads: 4
+    params:
+        store=CONFIG.downloads.store,
     message:
-        "Every data set on the hub that the config names, checked against the lock file."
+        "Every data set on the hub that the config names, file by file as it was pinned."
+    shell:
+        "python -m evoaudit downloads --store {params.store:q} --threads {threads} {input.listings:q} 2> >(tee {log:q} >&2)"
 
 
 use rule all as data with:

@@ -46,9 +46,7 @@ def repos(tmp_path_factory) -> dict[str, Path]:
 def test_one_target_downloads_the_next_reads_and_a_third_needs_no_network(tmp_path, repos):
     early = run(tmp_path, "data")
     assert early.returncode == 2
-    assert (
-        early.stderr.strip().splitlines()[-1].startswith("evoaudit: source 'arb': its data set is not pinned by config/sources.lock.json")
-    )
+    assert early.stderr.strip().splitlines()[-1].startswith("evoaudit: source 'arb': config/sources.lock.json does not pin it yet")
     assert "snakemake download" in early.stderr
 
     doctor = subprocess.run(
@@ -82,6 +80,19 @@ def test_one_target_downloads_the_next_reads_and_a_third_needs_no_network(tmp_pa
     third = run(tmp_path, "data", HF_HUB_OFFLINE="1")
     assert third.returncode == 0
     assert "fetch" not in third.stdout + third.stderr
+
+    # Asking for the download again reads every byte, whatever size and time of a file say.
+    again = run(tmp_path, "download", HF_HUB_OFFLINE="1")
+    assert again.returncode == 0
+    assert again.stdout.count("all as pinned") == 2
+    file = next(path for path in sorted((tmp_path / "resources" / "downloads").rglob("cleaned/**/*.json")))
+    times = (file.stat().st_atime_ns, file.stat().st_mtime_ns)
+    file.chmod(0o644)
+    file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
+    os.utime(file, ns=times)
+    damaged = run(tmp_path, "download", HF_HUB_OFFLINE="1")
+    assert damaged.returncode == 1
+    assert f"{file.relative_to(tmp_path)}: differs; delete it" in damaged.stdout
 
 
 def test_a_folder_given_by_path_has_the_key_of_the_same_data_set_downloaded(tmp_path, repos):

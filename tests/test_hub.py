@@ -258,7 +258,7 @@ def test_a_file_that_was_changed_here_is_never_written_over(get, hub):
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     hub.requests.clear()
-    with pytest.raises(InputError, match=r"train-00000-of-00001.parquet: not what was downloaded.*delete it and run again"):
+    with pytest.raises(InputError, match=r"train-00000-of-00001.parquet: differs from what the lock file says of it; delete it"):
         get()
     assert hub.requests == Counter() and path.read_bytes() != data
     path.unlink()

@@ -18,6 +18,7 @@ COMMANDS = {
     "gc": "list, and with --delete remove, results no given config uses",
     "simulate": "write a simulated corpus with a known truth in the native formats",
     "download": "fetch a public data set, pinned by the lock file and verified",
+    "downloads": "read every downloaded file again and compare it with what was pinned",
     "prompts": "import a paper's verbatim prompt templates from your copy of its text",
     "review": "build the review list, check or merge label files",
     "validate": "check a config, a folder of logs or a label file, and explain each problem",

@@ -275,6 +275,7 @@ class _Maker:
             "repo": source.hub,
             "revision": revision,
             "options": selection,
+            "commit": None if found is None else found.commit,
             "locked": None if found is None else hub.contents(found.files),
         }
         job = self.add("download", source.name, settings, places={"store": str(store), "lock": str(lock)})

@@ -61,14 +61,19 @@ def upstream(stage, name):
     ]
 
 
+def listings(_wildcards):
+    """Return the listing of every download."""
+    return [f"results/download/{job.key}/files.json" for job in PLAN.of("download")]
+
+
 def downloaded(wildcards):
     """Return the download a source waits for; refuse while the lock file does not pin it, since only the lock knows what it will hold."""
     if PLAN.unlocked:
         refuse(
             InputError(
                 f"source '{PLAN.unlocked[0]}'",
-                f"its data set is not pinned by {CONFIG.downloads.lock} yet",
-                "run `snakemake download --cores N` with the same config first, or give 'path'",
+                f"{CONFIG.downloads.lock} does not pin it yet, or not this selection of it",
+                "run `snakemake download` with the same cores and config first, or give 'path'",
             )
         )
     return upstream("normalise", "download")(wildcards)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evoaudit.errors import InputError
 from evoaudit.fingerprint import IGNORED
 from evoaudit.hub import lock, select
 from evoaudit.hub.lock import File
@@ -29,6 +30,9 @@ def located(lock_path: Path, store: Path, kind: str, repo: str | None, revision:
     chosen = None if entry is None else entry.selections.get(select.key(kind, options))
     if chosen is None:
         return None
+    if lost := [path for path in chosen if path not in entry.files] or ([] if chosen else ["any file"]):
+        where = f"{lock_path}: {repo}@{revision}"
+        raise InputError(where, f"does not list {lost[0]}", "restore the lock file, or remove this entry and run `snakemake download`")
     return Located(folder_of(store, repo, entry.commit, chosen), entry.commit, {path: entry.files[path] for path in chosen}, entry.license)
 
 

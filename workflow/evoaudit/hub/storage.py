@@ -84,7 +84,11 @@ def full_or_denied(error: OSError, store: Path) -> InputError | None:
     if error.errno in _FULL:
         return InputError(store, "the disk is full", "free space, or give another store; finished files are kept, so run again then")
     if error.errno in _DENIED:
-        return InputError(error.filename or store, f"cannot be written ({error.strerror})", "permit writing, or give another store")
+        return InputError(
+            error.filename or store, f"cannot be written ({error.strerror})", "permit writing, or give another folder in downloads.store"
+        )
+    if error.errno in (errno.ENOTDIR, errno.ENOENT, errno.EEXIST) and str(error.filename or "").startswith(str(store)):
+        return InputError(store, f"cannot hold downloads ({error.strerror}: {error.filename})", "give another folder in downloads.store")
     if error.errno == errno.ENAMETOOLONG:
         return InputError(store, "a file's path is too long here", "give a store with a shorter path")
     return None
@@ -226,7 +230,11 @@ class Place:
         right = {path: File(mark.size, mark.sha256) for path, mark in marks.items() if mark is not None and wants[path].fits(mark)}
         if wrong := sorted(there.keys() - right.keys()):
             more = f"; so are {len(wrong) - 1} more files" if len(wrong) > 1 else ""
-            raise InputError(self.folder / wrong[0], f"not what was downloaded: its contents changed{more}", "delete it and run again")
+            raise InputError(
+                self.folder / wrong[0],
+                f"differs from what the lock file says of it{more}",
+                "delete it and run `snakemake download` again, or restore the lock file if that was edited",
+            )
         return right
 
     def link(self, wants: Mapping[str, Want]) -> dict[str, File]:
