@@ -394,6 +394,14 @@ def test_places_outside_their_pictures_are_named(tmp_path):
     assert "4 of 4 pointer positions (100 %) lie outside their picture (one at 2000, 700 on 1280 × 720 pixels)" in found.sentence
 
 
+def test_places_given_as_shares_of_the_screen_are_named(tmp_path):
+    made = Made()
+    place = dict.fromkeys(("left", "top", "width", "height", "text"))
+    clicks = [{"target": {"x": 0.05 * step, "y": 0.5, **place}} for step in range(12)]
+    made.add("t", [f"s{step}" for step in range(13)], clicks)
+    assert "12 of 12 pointer positions (100 %) lie between 0 and 1" in made.found(tmp_path)["shares_for_pixels"].sentence
+
+
 def test_shifted_pictures_are_passed_on(tmp_path, monkeypatch):
     made = Made()
     walk(made, "t", 2)

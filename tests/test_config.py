@@ -24,6 +24,7 @@ SOURCE = {"name": "a", "kind": "plain", "path": "x"}
         ({"sources": [{"name": "a", "kind": "osworld", "hub": "no data set"}]}, ["sources.0.hub"]),
         ({"sources": [{"name": "a", "kind": "osworld", "hub": "o/n", "files": []}]}, ["sources.0.files"]),
         ({"sources": [{"name": "a", "kind": "simulated", "trajectories": 9, "agents": ["x"]}]}, ["takes no 'agents'"]),
+        ({"sources": [SOURCE | {"split": "test"}]}, ["sources.0", "takes no 'split'", "weblinx"]),
         ({"sources": [SOURCE | {"obs_phase": "during"}]}, ["sources.0.obs_phase", "'before'"]),
         ({"sources": [{"name": "a", "kind": "simulated"}]}, ["'trajectories'"]),
         ({"sources": [SOURCE, SOURCE]}, ["'a' is used twice"]),

@@ -287,7 +287,7 @@ def test_bad_pictures_keep_their_trajectory_and_say_what_they_are(tmp_path):
     assert units["picture"] == {
         "read": 9,
         "kept": 1,
-        "dropped": {"lfs_pointer": 1, "missing": 4, "not_an_image": 1, "too_large": 1, "truncated": 1},
+        "dropped": {"lfs_pointer": 1, "missing": 1, "not_an_image": 1, "outside_root": 3, "too_large": 1, "truncated": 1},
     }
     assert all(row["state"] == "unknown" for row in rows(tmp_path / "result", "changes"))
     assert next(row["width"] for row in rows(tmp_path / "result", "images") if row["status"] == "too_large") == 30_000

@@ -26,6 +26,15 @@ Kind = Literal[(*sorted(MODULES), "simulated")]
 SIMULATED_FORMATS = ("mind2web", "weblinx", "agentrewardbench", "osworld", "plain")
 
 
+#: Fields that choose a part of a source → the kinds whose readers know them.
+CHOICES = {
+    "split": frozenset({"agentrewardbench", "androidcontrol", "mind2web", "weblinx"}),
+    "benchmarks": frozenset({"agentrewardbench", "browsergym"}),
+    "agents": frozenset({"agentrewardbench", "androidworld", "browsergym", "osworld"}),
+    "files": frozenset({"agentrewardbench", "androidcontrol", "androidworld", "browsergym", "mind2web", "osworld", "weblinx"}),
+}
+
+
 class Section(BaseModel):
     """Base of all sections: unknown fields are refused, values are not changed after checking."""
 
@@ -82,6 +91,9 @@ class Source(Section):
         for name in ("trajectories", "formats"):
             if getattr(self, name) is not None:
                 raise ValueError(f"only a simulated source takes '{name}'")
+        for name, kinds in CHOICES.items():
+            if getattr(self, name) is not None and self.kind not in kinds and not (name == "files" and self.hub):
+                raise ValueError(f"kind '{self.kind}' takes no '{name}'; {', '.join(sorted(kinds))} do")
         if self.path is None and self.hub is None:
             raise ValueError("needs 'path', the folder that holds it, or 'hub', the data set to download")
         return self

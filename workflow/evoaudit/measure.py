@@ -43,6 +43,9 @@ _OPEN_PIXELS = 120_000_000
 
 _UNKNOWN = {"state": "unknown", "changed_pixels": None, "changed_tiles": None, "tiles_x": None, "tiles_y": None, "tiles": None}
 
+#: Why a picture is not looked for at all.
+OUTSIDE = "the name leads out of the source's folder or is unsafe; name it relative to the folder, with / between parts"
+
 T = TypeVar("T")
 
 
@@ -114,7 +117,7 @@ class Measurer:
                 found = Inspected(getattr(error, "status", "missing"), detail=why)
         else:
             path = jsonio.confined(self.root, picture.file)
-            outside = Inspected("missing", detail="the name is unsafe or leads out of the source's folder")
+            outside = Inspected("missing", detail=OUTSIDE)
             found = outside if path is None else pictures.inspect(path, self.memory, known)
         if found.status == "ok":
             return self._remember(found)

@@ -26,7 +26,7 @@ from evoaudit import schema, sorting, store
 from evoaudit.actions import OPS
 from evoaudit.align import Aligned, align
 from evoaudit.errors import InputError, one_line
-from evoaudit.measure import Measured, Pairs, measured
+from evoaudit.measure import OUTSIDE, Measured, Pairs, measured
 from evoaudit.pictures import Inspected
 from evoaudit.sources import MODULES, jsonio, reader
 from evoaudit.sources.base import Annotation, Picture, Skipped, Step, Trajectory
@@ -230,7 +230,16 @@ class _Tables:
             self.writers["images"].add(self._image(picture, look))
             if look.status != "ok":
                 place = text(picture.file, 4000) + ("" if picture.member is None else f"#{text(picture.member, 4000)}")
-                self.broken.add(drop_row("normalise", "picture", self.source.name, place, look.status, look.detail))
+                self.broken.add(
+                    drop_row(
+                        "normalise",
+                        "picture",
+                        self.source.name,
+                        place,
+                        "outside_root" if look.detail == OUTSIDE else look.status,
+                        look.detail,
+                    )
+                )
         for index, (step, screens, change) in enumerate(zip(trajectory.steps, aligned, seen.changes, strict=True)):
             self.writers["steps"].add(self._step(trajectory, identity, index, step, screens, seen.looks))
             self.writers["changes"].add({"trajectory_id": identity, "step": index, **change})
@@ -401,7 +410,10 @@ class _Tables:
         left_out = store.read_rows(self.work, "drops")
         if not left_out:
             raise InputError(self.source.root, f"holds no {self.source.kind} trajectories", mend)
-        reasons = Counter((row["unit"], row["reason"]) for row in left_out if row["unit"] in {"trajectory", "row"})
+        units = {"trajectory", "row"}
+        if {row["reason"] for row in left_out if row["unit"] in units} == {"no_steps"}:  # what is wrong lies in the steps
+            units = {row["unit"] for row in left_out} - units or units
+        reasons = Counter((row["unit"], row["reason"]) for row in left_out if row["unit"] in units)
         reasons = reasons or Counter((row["unit"], row["reason"]) for row in left_out)
         (unit, reason), number = min(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
         first = min((row for row in left_out if (row["unit"], row["reason"]) == (unit, reason)), key=lambda row: row["item"])

@@ -465,6 +465,18 @@ def _off_screen(database: Database) -> Iterator[Finding]:
         )
 
 
+def _shares_for_pixels(database: Database) -> Iterator[Finding]:
+    total, small, example = database.one(
+        """
+        SELECT count(*), count(*) FILTER (target.x BETWEEN 0 AND 1 AND target.y BETWEEN 0 AND 1), min(trajectory_id || '#' || step)
+        FROM acts WHERE target.x IS NOT NULL AND target.y IS NOT NULL
+    """
+    )
+    if total >= 10 and small > 0.9 * total:
+        sentence = f"{_of(small, total, 'pointer positions')} lie between 0 and 1: places look like shares of the screen; give pixels of the picture."
+        yield _found(database, "shares_for_pixels", sentence, [example], positions=small, of=total)
+
+
 def _strange_verbs(database: Database) -> Iterator[Finding]:
     steps, other = database.one("SELECT count(*), count(*) FILTER (op = 'other') FROM acts")
     if steps and other > OTHER_SHARE * steps:
@@ -479,7 +491,19 @@ def _strange_verbs(database: Database) -> Iterator[Finding]:
         )
 
 
-_CHECKS = (_aligned, _losses, _ends_alike, _same_picture, _copies, _label_blocks, _raters, _verdicts, _off_screen, _strange_verbs)
+_CHECKS = (
+    _aligned,
+    _losses,
+    _ends_alike,
+    _same_picture,
+    _copies,
+    _label_blocks,
+    _raters,
+    _verdicts,
+    _off_screen,
+    _shares_for_pixels,
+    _strange_verbs,
+)
 
 
 def _quoted(text: str, limit: int = 60) -> str:

@@ -152,6 +152,8 @@ def _report(looked: "Looked", everything: bool) -> bool:
     problems.print()
     statuses = Counter(read_table(folder, "images", ["status"])["status"].to_pylist())
     kept = f"{counts.kept['trajectory']:,} trajectories with {counts.kept['step']:,} steps and {statuses['ok']:,} different pictures"
+    if counts.kept["row"]:
+        kept += f", and {counts.kept['row']:,} answers of annotators,"
     print(
         one_line(f"{source.root}: {kept} can be read, {records:,} records cannot; ")
         + f"{counts.kept['transition']:,} steps lie between two usable screens"
