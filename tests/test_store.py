@@ -1,5 +1,7 @@
 """Whole files or none, checked on write, counted."""
 
+import os
+
 import pytest
 
 from evoaudit import schema, store
@@ -93,6 +95,12 @@ def test_a_missing_or_broken_parquet_is_one_line(tmp_path):
     (tmp_path / "t1.parquet").mkdir()
     with pytest.raises(InputError, match="not a readable Parquet file"):
         store.read_table(tmp_path, "t1")
+
+
+def test_a_pipe_in_a_tables_place_is_one_line(tmp_path):
+    os.mkfifo(tmp_path / "drops.parquet")
+    with pytest.raises(InputError, match="not a file"):
+        store.read_table(tmp_path, "drops")
 
 
 def test_another_table_under_a_tables_name_is_one_line(tmp_path):

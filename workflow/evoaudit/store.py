@@ -133,6 +133,8 @@ def read_table(folder: Path, name: str, columns: list[str] | None = None, stem: 
 def table_file(folder: Path, name: str, stem: str | None = None) -> Path:
     """Return the path of one declared table of a stage folder, if it is there and has the declared columns."""
     path = Path(folder) / f"{stem or name}.parquet"
+    if path.exists() and not path.is_file():  # a pipe would never end
+        raise _unreadable(path, OSError("not a file"))
     try:
         found = pq.read_schema(path).names
     except FileNotFoundError:
