@@ -50,7 +50,7 @@ ORDER = {
     "trajectories": ("trajectory_id",),
     "steps": ("trajectory_id", "step"),
     "changes": ("trajectory_id", "step"),
-    "oracle_results": ("trajectory_id", "oracle", "oracle_version", "verdict", "status"),
+    "oracle_results": ("trajectory_id", "oracle", "oracle_version", "verdict", "status", "raw_reward"),
     "annotations": ("trajectory_id", '"row"', "question", "annotator"),
     "truth": ("trajectory_id",),
     "drops": ("unit", "reason", "item", "detail"),

@@ -473,7 +473,8 @@ def _shares_for_pixels(database: Database) -> Iterator[Finding]:
     """
     )
     if total >= 10 and small > 0.9 * total:
-        sentence = f"{_of(small, total, 'pointer positions')} lie between 0 and 1: places look like shares of the screen; give pixels of the picture."
+        here = _of(small, total, "pointer positions")
+        sentence = f"{here} lie between 0 and 1: places look like shares of the screen; give pixels of the picture."
         yield _found(database, "shares_for_pixels", sentence, [example], positions=small, of=total)
 
 
