@@ -37,7 +37,7 @@ ALONE = 400
 #: Pictures of one message to a worker.
 MESSAGE = 64
 #: Decoded pictures kept at a time; consecutive steps share theirs.
-_OPEN_PICTURES = 3
+_OPEN_PICTURES = 16
 #: Pixels they may have together, if they are more than the two that are compared.
 _OPEN_PIXELS = 120_000_000
 
@@ -95,50 +95,57 @@ class Measurer:
     def _words(self, picture: Picture, look: Inspected) -> np.ndarray | None:
         """Return a picture's pixels, decoding it again if they were let go of; None if it is gone since."""
         if look.image_id not in self.opened:
-            self.inspect(picture, fresh=True)
+            data = self._data(picture)
+            if isinstance(data, bytes) and hashlib.sha256(data).hexdigest() == look.file_sha256:
+                words = pictures.words(data)
+                if words is not None:
+                    self._keep(look.image_id, words)
         return self.opened.get(look.image_id)
 
     def _look(self, file_sha256: str) -> Inspected | None:
         found = self.files.get(file_sha256)
         return self.known.look(file_sha256) if found is None and self.known is not None else found
 
-    def inspect(self, picture: Picture, fresh: bool = False) -> Inspected:
-        """Describe a picture a reader refers to; broken ones get an id of their own, made of where they should be.
-
-        With ``fresh`` the picture is decoded even if its file was met before.
-        """
-        known = None if fresh else self._look
-        if picture.load is not None:
-            try:
-                data = picture.load() or None
-                found = pictures.inspect(bytes(data) if data is not None else None, self.memory, known)
-            except Exception as error:  # a reader's own library may raise anything over damaged containers
-                why = getattr(error, "strerror", None) or f"cannot be read from its container ({type(error).__name__})"
-                found = Inspected(getattr(error, "status", "missing"), detail=why)
-        else:
-            path = jsonio.confined(self.root, picture.file)
-            outside = Inspected("missing", detail=OUTSIDE)
-            found = outside if path is None else pictures.inspect(path, self.memory, known)
+    def inspect(self, picture: Picture) -> Inspected:
+        """Describe a picture a reader refers to; broken ones get an id of their own, made of where they should be."""
+        data = self._data(picture)
+        found = data if isinstance(data, Inspected) else pictures.inspect(data, self.memory, self._look)
         if found.status == "ok":
             return self._remember(found)
         mark = hashlib.sha256(canonical([self.source, text(picture.file), text(picture.member)]).encode()).hexdigest()[:32]
         return replace(found, image_id=f"broken-{mark}", words=None, phash=None, blank=None)
 
+    def _data(self, picture: Picture) -> bytes | Inspected | None:
+        """Read a picture's encoded bytes, or say what is wrong with its place."""
+        if picture.load is None:
+            path = jsonio.confined(self.root, picture.file)
+            return Inspected("missing", detail=OUTSIDE) if path is None else pictures.read(path)
+        try:
+            data = picture.load() or None
+            return None if data is None else bytes(data)
+        except Exception as error:  # a reader's own library may raise anything over damaged containers
+            why = getattr(error, "strerror", None) or f"cannot be read from its container ({type(error).__name__})"
+            return Inspected(getattr(error, "status", "missing"), detail=why)
+
     def _remember(self, found: Inspected) -> Inspected:
         """Keep pixels and description for a while; return the description."""
         look = replace(found, words=None)
         if found.words is not None:
-            self.opened[found.image_id] = found.words
             if len(self.files) >= pictures.MEMORY_LIMIT:
                 self.files.clear()
             self.files[found.file_sha256] = look
-        if found.image_id in self.opened:
+            self._keep(found.image_id, found.words)
+        elif found.image_id in self.opened:
             self.opened.move_to_end(found.image_id)
+        return look
+
+    def _keep(self, image_id: str, words: np.ndarray) -> None:
+        self.opened[image_id] = words
+        self.opened.move_to_end(image_id)
         while len(self.opened) > 2 and (
             len(self.opened) > _OPEN_PICTURES or sum(words.size for words in self.opened.values()) > _OPEN_PIXELS
         ):
             self.opened.popitem(last=False)
-        return look
 
 
 def _comparable(first: Inspected | None, second: Inspected | None) -> bool:

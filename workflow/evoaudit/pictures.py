@@ -4,12 +4,14 @@ import hashlib
 import io
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import imagehash
 import numpy as np
+import pyarrow as pa
 from PIL import Image
 
 from evoaudit.errors import InputError
@@ -82,6 +84,17 @@ class Change:
         return np.packbits(self.tiles).tobytes()
 
 
+def read(path: Path) -> bytes | Inspected:
+    """Read a picture's file, or say why it cannot be read; what is too large is cut."""
+    try:
+        if not path.is_file():
+            return Inspected("missing", detail="file not found")
+        with open(path, "rb") as handle:
+            return handle.read(BYTES_LIMIT + 1)
+    except (OSError, ValueError) as error:
+        return Inspected("missing", detail=getattr(error, "strerror", None) or "cannot be opened")
+
+
 def inspect(
     data: bytes | Path | None,
     memory: dict[str, tuple[str, float]] | None = None,
@@ -94,13 +107,9 @@ def inspect(
     Animations give their first frame, transparency is laid on white, EXIF rotation is ignored (screens have none).
     """
     if isinstance(data, Path):
-        try:
-            if not data.is_file():
-                return Inspected("missing", detail="file not found")
-            with open(data, "rb") as handle:
-                data = handle.read(BYTES_LIMIT + 1)
-        except (OSError, ValueError) as error:
-            return Inspected("missing", detail=getattr(error, "strerror", None) or "cannot be opened")
+        data = read(data)
+        if isinstance(data, Inspected):
+            return data
     if data is None:
         return Inspected("missing")
     digest = hashlib.sha256(data).hexdigest()
@@ -146,6 +155,15 @@ def inspect(
                 memory.clear()
             memory[image_id] = described
     return Inspected("ok", image_id, digest, width, height, name, *described, words)
+
+
+def words(data: bytes) -> np.ndarray | None:
+    """Decode a picture that was found whole before; None if it no longer is."""
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            return None if _oversize(image.size) else _words(image)
+    except Exception:  # decoders fed arbitrary bytes raise arbitrary errors
+        return None
 
 
 def encoded_bytes(root: Path, file: str, member: str | None = None, kind: str | None = None) -> bytes:
@@ -261,6 +279,9 @@ def _words(image: Image.Image) -> np.ndarray:
             return np.take(palette, np.asarray(image), mode="clip")
     rgb = _flat(image)
     width, height = rgb.size
+    if rgb.mode == "RGB":  # Pillow holds four bytes a pixel already, and shares them where they lie in one piece
+        with suppress(ValueError):
+            return np.frombuffer(pa.array(rgb).values.buffers()[1], "<u4", width * height).reshape(height, width) | np.uint32(0xFF000000)
     found = np.empty((height, width), "<u4")
     for top in range(0, height, _BAND):
         bottom = min(top + _BAND, height)
