@@ -44,12 +44,16 @@ for path in open(sys.argv[1]).read().split("\\n"):
 """
 
 DATASETS = """
-import sys
+import io, sys
+import PIL.Image
 from datasets import Image, load_dataset
-rows = load_dataset("parquet", data_files=sys.argv[2:], split="train", cache_dir=sys.argv[1]).cast_column("screenshot", Image())
-for row in rows:
+rows = load_dataset("parquet", data_files=sys.argv[2:], split="train", cache_dir=sys.argv[1])
+for row in rows.cast_column("screenshot", Image(decode=False)):  # one damaged picture would end its own decoding
     if row["screenshot"] is not None:
-        row["screenshot"].load()
+        try:
+            PIL.Image.open(io.BytesIO(row["screenshot"]["bytes"])).load()
+        except OSError:
+            pass
 """
 
 PANDAS = """
