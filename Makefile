@@ -25,6 +25,7 @@ nightly: $(READY)
 
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/normalise_and_mine.py
+	$(BIN)/python benchmarks/reading.py
 
 environment: $(READY)
 
