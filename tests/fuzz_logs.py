@@ -854,9 +854,12 @@ def run(kind: str, master: Path, number: int, folder: Path, whole: bool = True, 
     if fault is None and before != {**state(root), **state(outside)}:
         fault = "the logs themselves were changed"
     if fault is None and twice:
-        moved = folder / "moved"
-        root.rename(moved)
-        again, fault = outcome(kind, moved, folder / "again", 3)
+        root.rename(folder / "moved")
+        try:
+            with patience():
+                again, fault = outcome(kind, folder / "moved", folder / "again", 3)
+        except _Slow:
+            fault = f"read again, it takes more than {PATIENCE} s: {_place(sys.exc_info()[2])}"
         if fault is None and repr(again) != repr(tables):
             differing = [name for name in TABLES if (again or {}).get(name) != (tables or {}).get(name)]
             fault = f"read again under another path and by several workers, it differs in {differing}"

@@ -13,6 +13,7 @@ import pytest
 
 from evoaudit import normalise
 from evoaudit.sources import MODULES, plain
+from evoaudit.sources.pixels import png_size
 from evoaudit.store import Counts
 
 KINDS = sorted(MODULES)
@@ -60,6 +61,15 @@ def test_damaged_logs_are_kept_left_out_or_refused(kind, corpora, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_thousand_damaged_logs_are_kept_left_out_or_refused(kind, corpora, tmp_path):
     assert faults(kind, corpora, tmp_path, range(50, 1050), whole=1, twice=10) == []
+
+
+# -- what it found --------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipe_in_place_of_a_picture_has_no_size(tmp_path):
+    os.mkfifo(tmp_path / "0.png")
+    with fuzz_logs.patience():
+        assert png_size(tmp_path, "0.png") is None
 
 
 # -- the instrument itself ------------------------------------------------------------------------------------------------

@@ -396,7 +396,7 @@ def many(root: Path, order: random.Random | None = None) -> Path:
 
 
 def test_workers_never_change_a_byte(tmp_path, monkeypatch):
-    monkeypatch.setattr(measure, "ALONE", 3)
+    monkeypatch.setattr(measure, "ALONE", 0)
     monkeypatch.setattr(measure, "MESSAGE", 2)
     root = many(tmp_path / "in", random.Random(3))
     for threads in (1, 3):

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -32,8 +33,8 @@ from evoaudit.store import text
 #: (before, after) of every step of a trajectory.
 Pairs = list[tuple[Picture | None, Picture | None]]
 
-#: Pictures measured before worker processes are worth starting.
-ALONE = 400
+#: Seconds of measuring after which worker processes are worth their start.
+ALONE = 2.0
 #: Pictures of one message to a worker.
 MESSAGE = 64
 #: Decoded pictures kept at a time; consecutive steps share theirs.
@@ -179,12 +180,17 @@ def measured(
 ) -> Iterator[tuple[T, Measured | None]]:
     """Yield every item with what its pictures had to say, in the order given; items without pairs pass through."""
     alone = Measurer(source, root, None if known is None else Known(known))
-    count = 0
+    spent = 0.0
     stream = iter(items)
     for item, pairs in stream:
-        yield item, None if pairs is None else alone.measure(pairs)
-        count += len(pairs or ())
-        if workers > 1 and count >= ALONE:
+        if pairs is None:
+            yield item, None
+            continue
+        start = time.perf_counter()
+        seen = alone.measure(pairs)
+        spent += time.perf_counter() - start
+        yield item, seen
+        if workers > 1 and spent >= ALONE:
             break
     else:
         return

@@ -299,20 +299,7 @@ def packages() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"python": platform.python_version()}
-    names = (
-        "evoaudit",
-        "duckdb",
-        "huggingface-hub",
-        "imagehash",
-        "matplotlib",
-        "numpy",
-        "openai",
-        "pillow",
-        "pyarrow",
-        "scipy",
-        "snakemake",
-    )
-    for name in names:
+    for name in PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
