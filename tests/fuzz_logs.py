@@ -617,10 +617,10 @@ _WEIGHTED = [damage for damage, weight in DAMAGES.items() for _ in range(weight)
 def damage(root: Path, outside: Path, rng: np.random.Generator) -> str:
     """Damage one to three things under ``root`` and say what."""
     said: list[str] = []
-    wanted = 1 + min(int(rng.geometric(0.6)), 3) - 1
-    while len(said) < wanted:
+    wanted = min(int(rng.geometric(0.6)), 3)
+    for _ in range(1000):
         victim = Victim(root, outside, rng)
-        if not victim.files:
+        if not victim.files or len(said) == wanted:
             break
         try:
             said.append(victim.pick(_WEIGHTED)(victim))
