@@ -462,6 +462,21 @@ def test_however_a_run_ends_its_workers_end_with_it(tmp_path, sent):
         assert not list((tmp_path / "out").iterdir())
 
 
+def test_an_interrupt_waits_until_the_pool_can_take_it_and_is_never_lost():
+    before = signal.getsignal(signal.SIGINT)
+    passed = []
+    with pytest.raises(KeyboardInterrupt), measure._patient() as check:
+        check()
+        os.kill(os.getpid(), signal.SIGINT)
+        passed.append("not yet")
+        check()
+    with pytest.raises(KeyboardInterrupt), measure._patient():
+        os.kill(os.getpid(), signal.SIGINT)
+        passed.append("not yet")
+    assert passed == ["not yet"] * 2
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 @pytest.fixture
 def decodings(monkeypatch) -> list[int]:
     """The pictures decoded so far, by size of their file."""

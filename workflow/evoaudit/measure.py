@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
@@ -196,11 +196,13 @@ def measured(
         return
     waiting: deque[tuple[list[tuple[T, bool]], Future[list[Measured]]]] = deque()
     with ExitStack() as stack:
+        check = stack.enter_context(_patient())
         pool = stack.enter_context(
             ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_start, initargs=(source, root, known))
         )
         try:
             for message in _messages(stream):
+                check()
                 work = [pairs for _, pairs in message if pairs is not None]
                 with _uninterrupted():
                     future = pool.submit(_work, work)
@@ -208,6 +210,7 @@ def measured(
                 if len(waiting) > 2 * workers:
                     yield from _answers(*waiting.popleft())
             while waiting:
+                check()
                 yield from _answers(*waiting.popleft())
         except BrokenProcessPool:
             raise InputError(
@@ -235,6 +238,26 @@ def _answers(message: list[tuple[T, bool]], future: "Future[list[Measured]]") ->
     answers = iter(future.result())
     for item, asked in message:
         yield item, next(answers) if asked else None
+
+
+@contextmanager
+def _patient() -> Iterator[Callable[[], None]]:
+    """Note interrupts, and yield what raises them: one that struck while the pool starts or stops a process would leave it waiting."""
+    if threading.current_thread() is not threading.main_thread():  # signals go to the main thread alone
+        yield lambda: None
+        return
+    asked: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
+
+    def check() -> None:
+        if asked:
+            raise KeyboardInterrupt
+
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
+    check()  # one that came while the pool ended
 
 
 @contextmanager
