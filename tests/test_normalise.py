@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from evoaudit import measure, pictures, schema
+from evoaudit import measure, schema, screens
 from evoaudit import normalise as normaliser
 from evoaudit.__main__ import main
 from evoaudit.align import align
@@ -481,8 +481,8 @@ def test_an_interrupt_waits_until_the_pool_can_take_it_and_is_never_lost():
 def decodings(monkeypatch) -> list[int]:
     """The pictures decoded so far, by size of their file."""
     met: list[int] = []
-    real = pictures._words
-    monkeypatch.setattr(pictures, "_words", lambda image: met.append(1) or real(image))
+    real = screens.of_image
+    monkeypatch.setattr(screens, "of_image", lambda image: met.append(1) or real(image))
     return met
 
 

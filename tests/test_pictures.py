@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
-from evoaudit import pictures
+from evoaudit import pictures, screens
 from evoaudit.errors import InputError
 from evoaudit.pictures import encoded_bytes
 
@@ -203,11 +203,78 @@ def test_a_page_looked_at_in_bands_gives_what_one_look_gives(monkeypatch):
     file = encoded(Image.fromarray(a))
     whole, looked = pictures.tile_changes(a, b), pictures.inspect(file)
     assert (looked.pixels == a).all()
-    monkeypatch.setattr(pictures, "_BAND", 32)
+    monkeypatch.setattr(screens, "BAND", 32)
     bands = pictures.tile_changes(a, b)
     assert (bands.changed_pixels, bands.bitmap) == (whole.changed_pixels, whole.bitmap)
     again = pictures.inspect(file)
-    assert again.image_id == looked.image_id and (again.words == looked.words).all()
+    assert again.image_id == looked.image_id and (again.pixels == looked.pixels).all()
+
+
+@st.composite
+def drawings(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    """Draw two pictures of one size in up to some hundred colours, the second a painted-over first; often of a width that eight divides."""
+    height, width = draw(st.integers(1, 40)), draw(st.sampled_from([1, 7, 8, 16, 24, 33, 64]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    colours = rng.integers(0, 256, (draw(st.sampled_from([1, 2, 5, 100, 200, 256])), 3), dtype=np.uint8)
+    a = colours[rng.integers(0, len(colours), (height, width))]
+    for _ in range(draw(st.integers(0, 4))):  # flat areas, as screens have them
+        a[rng.integers(0, height) :, rng.integers(0, width) :] = colours[rng.integers(0, len(colours))]
+    b = a.copy()
+    for _ in range(draw(st.integers(0, 3))):
+        top, left = rng.integers(0, height), rng.integers(0, width)
+        b[top : top + 9, left : left + 9] = rng.integers(0, 256, 3, dtype=np.uint8)
+    return a, b
+
+
+def paletted(pixels: np.ndarray, seed: int) -> Image.Image | None:
+    """Store pixels with a palette in an arbitrary order, one colour twice where there is room; None if they have too many colours."""
+    colours, place = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True)
+    if len(colours) > 256:
+        return None
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(256)
+    palette = rng.integers(0, 256, (256, 3), dtype=np.uint8)
+    palette[codes[: len(colours)]] = colours
+    cells = codes[place.ravel()]
+    if len(colours) < 256:
+        palette[codes[-1]] = colours[0]
+        cells[(cells == codes[0]) & (rng.random(len(cells)) < 0.5)] = codes[-1]
+    image = Image.fromarray(cells.astype(np.uint8).reshape(pixels.shape[:2]), "L")
+    image.putpalette(palette.tobytes())
+    return image
+
+
+@settings(max_examples=150, deadline=None)
+@given(drawings(), st.integers(0, 2**31))
+def test_how_a_file_stores_pixels_does_not_matter(pair, seed):
+    stored = []
+    for n, pixels in enumerate(pair):
+        plain = pictures.inspect(encoded(Image.fromarray(pixels)))
+        indexed = paletted(pixels, seed + n)
+        found = plain if indexed is None else pictures.inspect(encoded(indexed))
+        assert (found.pixels == pixels).all()
+        assert (found.image_id, found.phash, found.blank) == (plain.image_id, plain.phash, plain.blank)
+        stored.append((plain.screen, found.screen))
+    assert (stored[0][0].image_id == stored[1][0].image_id) == np.array_equal(*pair)
+    expected = naive(*pair)
+    for one in stored[0]:
+        for other in stored[1]:
+            change = screens.changes(one, other)
+            assert change.changed_pixels == expected[0]
+            assert (change.tiles == expected[1]).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 4), st.sampled_from([np.uint8, np.uint32]), st.integers(0, 2**31))
+def test_runs_begin_where_a_cell_differs_from_the_one_before(length, values, kind, seed):
+    flat = np.random.default_rng(seed).integers(0, values, length).astype(kind)
+    assert screens._starts(flat).tolist() == [n for n in range(length) if n == 0 or flat[n] != flat[n - 1]]
+
+
+def test_grey_and_colour_files_of_one_screen_have_one_id():
+    grey = screen().convert("L")
+    ids = {pictures.inspect(encoded(image)).image_id for image in (grey, grey.convert("RGB"), grey.convert("RGBA"), grey.convert("P"))}
+    assert len(ids) == 1
 
 
 def test_a_highlight_of_20_levels_is_no_change_and_one_of_25_is():

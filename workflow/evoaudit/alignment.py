@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from evoaudit.errors import InputError, one_line
-from evoaudit.pictures import TILE
+from evoaudit.screens import TILE
 from evoaudit.store import read_table, table_file
 
 #: Chance at which a verdict is taken for real: a run checks many sources, and a false alarm costs somebody a day.

@@ -13,7 +13,7 @@ from typing import Any
 FORMAT = {
     "simulate": 2,
     "download": 1,
-    "normalise": 2,
+    "normalise": 3,
     "mine": 1,
     "images": 1,
     "infer": 1,

@@ -19,13 +19,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
-from evoaudit import pictures
+from evoaudit import pictures, screens
 from evoaudit.errors import InputError
 from evoaudit.identity import canonical
 from evoaudit.known import Known
 from evoaudit.pictures import Inspected
+from evoaudit.screens import Screen
 from evoaudit.sources import jsonio
 from evoaudit.sources.base import Picture
 from evoaudit.store import text
@@ -38,9 +37,9 @@ ALONE = 2.0
 #: Pictures of one message to a worker.
 MESSAGE = 64
 #: Decoded pictures kept at a time; consecutive steps share theirs.
-_OPEN_PICTURES = 16
-#: Pixels they may have together, if they are more than the two that are compared.
-_OPEN_PIXELS = 120_000_000
+_OPEN_PICTURES = 64
+#: Bytes their pixels may take, if they are more than the two that are compared.
+_OPEN_BYTES = 100_000_000
 
 _UNKNOWN = {"state": "unknown", "changed_pixels": None, "changed_tiles": None, "tiles_x": None, "tiles_y": None, "tiles": None}
 
@@ -67,12 +66,14 @@ class Measurer:
     source: str
     root: Path
     known: Known | None = None
-    #: image_id → phash and blankness.
-    memory: dict[str, tuple[str, float]] = field(default_factory=dict)
+    #: image_id → phash.
+    memory: dict[str, str] = field(default_factory=dict)
     #: Hash of a file → what it decodes to, without its pixels: screens on which nothing happened are often the same file again.
     files: dict[str, Inspected] = field(default_factory=dict)
-    #: image_id → pixels of the screens seen last.
-    opened: OrderedDict[str, np.ndarray] = field(default_factory=OrderedDict)
+    #: (image_id, image_id) → the measured columns of a `changes` row.
+    pairs: dict[tuple[str, str], dict] = field(default_factory=dict)
+    #: image_id → the screens seen last.
+    opened: OrderedDict[str, Screen] = field(default_factory=OrderedDict)
 
     def measure(self, pairs: Pairs) -> Measured:
         """Look at every picture of a trajectory and measure each step's change."""
@@ -87,20 +88,33 @@ class Measurer:
                 changes.append(_UNKNOWN)
             elif first.image_id == second.image_id:
                 changes.append(_same(first))
-            elif self.known is not None and (met := self.known.change(first.image_id, second.image_id)) is not None:
-                changes.append(met)
             else:
-                changes.append(_changed(self._words(before, first), self._words(after, second)))
+                changes.append(self._change((before, first), (after, second)))
         return Measured(looks, changes)
 
-    def _words(self, picture: Picture, look: Inspected) -> np.ndarray | None:
+    def _change(self, before: tuple[Picture, Inspected], after: tuple[Picture, Inspected]) -> dict:
+        """Measure what differs between two pictures, unless these two were met before: trajectories of one task begin alike."""
+        pair = (before[1].image_id, after[1].image_id)
+        met = self.pairs.get(pair)
+        if met is None and self.known is not None:
+            met = self.known.change(*pair)
+        if met is None:
+            met = _changed(self._screen(*before), self._screen(*after))
+            if met["state"] == "unknown":
+                return met
+        if len(self.pairs) >= pictures.MEMORY_LIMIT:
+            self.pairs.clear()
+        self.pairs[pair] = met
+        return met
+
+    def _screen(self, picture: Picture, look: Inspected) -> Screen | None:
         """Return a picture's pixels, decoding it again if they were let go of; None if it is gone since."""
         if look.image_id not in self.opened:
             data = self._data(picture)
             if isinstance(data, bytes) and hashlib.sha256(data).hexdigest() == look.file_sha256:
-                words = pictures.words(data)
-                if words is not None:
-                    self._keep(look.image_id, words)
+                screen = pictures.screen(data)
+                if screen is not None:
+                    self._keep(screen)
         return self.opened.get(look.image_id)
 
     def _look(self, file_sha256: str) -> Inspected | None:
@@ -114,7 +128,7 @@ class Measurer:
         if found.status == "ok":
             return self._remember(found)
         mark = hashlib.sha256(canonical([self.source, text(picture.file), text(picture.member)]).encode()).hexdigest()[:32]
-        return replace(found, image_id=f"broken-{mark}", words=None, phash=None, blank=None)
+        return replace(found, image_id=f"broken-{mark}", screen=None, phash=None, blank=None)
 
     def _data(self, picture: Picture) -> bytes | Inspected | None:
         """Read a picture's encoded bytes, or say what is wrong with its place."""
@@ -130,21 +144,21 @@ class Measurer:
 
     def _remember(self, found: Inspected) -> Inspected:
         """Keep pixels and description for a while; return the description."""
-        look = replace(found, words=None)
-        if found.words is not None:
+        look = replace(found, screen=None)
+        if found.screen is not None:
             if len(self.files) >= pictures.MEMORY_LIMIT:
                 self.files.clear()
             self.files[found.file_sha256] = look
-            self._keep(found.image_id, found.words)
+            self._keep(found.screen)
         elif found.image_id in self.opened:
             self.opened.move_to_end(found.image_id)
         return look
 
-    def _keep(self, image_id: str, words: np.ndarray) -> None:
-        self.opened[image_id] = words
-        self.opened.move_to_end(image_id)
+    def _keep(self, screen: Screen) -> None:
+        self.opened[screen.image_id] = screen
+        self.opened.move_to_end(screen.image_id)
         while len(self.opened) > 2 and (
-            len(self.opened) > _OPEN_PICTURES or sum(words.size for words in self.opened.values()) > _OPEN_PIXELS
+            len(self.opened) > _OPEN_PICTURES or sum(one.cells.nbytes for one in self.opened.values()) > _OPEN_BYTES
         ):
             self.opened.popitem(last=False)
 
@@ -156,15 +170,15 @@ def _comparable(first: Inspected | None, second: Inspected | None) -> bool:
 
 
 def _same(picture: Inspected) -> dict:
-    tiles_x, tiles_y = -(-picture.width // pictures.TILE), -(-picture.height // pictures.TILE)
+    tiles_x, tiles_y = -(-picture.width // screens.TILE), -(-picture.height // screens.TILE)
     nothing = bytes(-(-tiles_x * tiles_y // 8))
     return {"state": "same", "changed_pixels": 0, "changed_tiles": 0, "tiles_x": tiles_x, "tiles_y": tiles_y, "tiles": nothing}
 
 
-def _changed(before: np.ndarray | None, after: np.ndarray | None) -> dict:
+def _changed(before: Screen | None, after: Screen | None) -> dict:
     if before is None or after is None:  # gone since it was first looked at
         return _UNKNOWN
-    change = pictures.tile_changes(before, after)
+    change = screens.changes(before, after)
     return {
         "state": "changed",
         "changed_pixels": change.changed_pixels,

@@ -1,20 +1,19 @@
-"""Pictures: judging encoded bytes, decoding them once, and measuring what changed between two screens."""
+"""Pictures: judging encoded bytes, decoding them once, finding them again."""
 
 import hashlib
 import io
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import imagehash
 import numpy as np
-import pyarrow as pa
 from PIL import Image
 
+from evoaudit import screens
 from evoaudit.errors import InputError
+from evoaudit.screens import Change, Screen
 from evoaudit.sources import reader
 from evoaudit.sources.jsonio import LFS_MAGIC, confined
 
@@ -29,13 +28,6 @@ BYTES_LIMIT = 256 * 2**20
 
 #: Images whose description is remembered at most.
 MEMORY_LIMIT = 20_000
-
-#: A pixel counts as changed if its largest channel difference exceeds this (of 255); a hover highlight of 20 levels does not.
-CHANGE_THRESHOLD = 24
-#: Side of a tile, pixels.
-TILE = 16
-#: Rows looked at a time, whole tiles: a long page must not be held several times over.
-_BAND = 128 * TILE
 
 # The size is checked against our own limits before anything is decoded, so Pillow's warning about large pictures is
 # switched off rather than left to fire in the middle of a run; full-page screenshots exceed its default honestly.
@@ -60,28 +52,13 @@ class Inspected:
     phash: str | None = None
     #: Share of the commonest colour, 0…1.
     blank: float | None = None
-    #: (height, width) uint32, a pixel a word: red, green and blue from the lowest byte up, the highest byte 255.
-    words: np.ndarray | None = None
+    screen: Screen | None = None
     detail: str | None = None
 
     @property
     def pixels(self) -> np.ndarray | None:
         """Return the picture as (height, width, 3) uint8, or None."""
-        return None if self.words is None else self.words.view(np.uint8).reshape(*self.words.shape, 4)[..., :3]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Difference of two pictures of one size."""
-
-    changed_pixels: int
-    #: (tiles_y, tiles_x) bool.
-    tiles: np.ndarray
-
-    @property
-    def bitmap(self) -> bytes:
-        """Row-major bits of the changed tiles, most significant first."""
-        return np.packbits(self.tiles).tobytes()
+        return None if self.screen is None else self.screen.pixels
 
 
 def read(path: Path) -> bytes | Inspected:
@@ -97,13 +74,13 @@ def read(path: Path) -> bytes | Inspected:
 
 def inspect(
     data: bytes | Path | None,
-    memory: dict[str, tuple[str, float]] | None = None,
+    memory: dict[str, str] | None = None,
     known: Callable[[str], Inspected | None] | None = None,
 ) -> Inspected:
     """Decode a picture and describe it; whatever is wrong with it becomes a status, never an exception or a warning.
 
-    ``memory`` holds phash and blankness of images met before, so that equal screens are described once. ``known`` is asked
-    by the hash of the file for what is known of it already; then nothing is decoded, and ``words`` is None.
+    ``memory`` holds the phash of images met before, so that equal screens are described once. ``known`` is asked by the hash
+    of the file for what is known of it already; then nothing is decoded, and ``screen`` is None.
     Animations give their first frame, transparency is laid on white, EXIF rotation is ignored (screens have none).
     """
     if isinstance(data, Path):
@@ -131,7 +108,7 @@ def inspect(
             size, name = image.size, "jpeg" if image.format == "MPO" else (image.format or "").lower()
             if fault := _oversize(size):
                 return Inspected("too_large", None, digest, *_stored(size), name, detail=fault)
-            words = _words(image)
+            screen = screens.of_image(_opaque(image))
     except Exception as error:  # decoders fed arbitrary bytes raise arbitrary errors
         known = size is not None or data.startswith(_MAGIC)
         detail = "the picture breaks off or is damaged" if known else "not a picture in a known format"
@@ -143,25 +120,22 @@ def inspect(
             name,
             detail=f"{detail} ({type(error).__name__})",
         )
-    height, width = words.shape
-    mark = hashlib.sha256(f"{width}x{height}:".encode())
-    mark.update(words)
-    image_id = mark.hexdigest()
-    described = None if memory is None else memory.get(image_id)
-    if described is None:
-        described = _phash(words), _blank(words)
+    height, width = screen.shape
+    phash = None if memory is None else memory.get(screen.image_id)
+    if phash is None:
+        phash = screens.phash(screen)
         if memory is not None:
             if len(memory) >= MEMORY_LIMIT:
                 memory.clear()
-            memory[image_id] = described
-    return Inspected("ok", image_id, digest, width, height, name, *described, words)
+            memory[screen.image_id] = phash
+    return Inspected("ok", screen.image_id, digest, width, height, name, phash, screen.blank, screen)
 
 
-def words(data: bytes) -> np.ndarray | None:
+def screen(data: bytes) -> Screen | None:
     """Decode a picture that was found whole before; None if it no longer is."""
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            return None if _oversize(image.size) else _words(image)
+            return None if _oversize(image.size) else screens.of_image(_opaque(image))
     except Exception:  # decoders fed arbitrary bytes raise arbitrary errors
         return None
 
@@ -209,30 +183,8 @@ def open_picture(root: Path, file: str, member: str | None = None, kind: str | N
 
 
 def tile_changes(a: np.ndarray, b: np.ndarray) -> Change:
-    """Return what differs between two pictures of one size, pixel by pixel and by 16-pixel tile.
-
-    Pictures are words (see `Inspected`) or (height, width, 3) uint8. Source of threshold and tile: measurements on paired
-    screens, where they miss hover highlights and keep a typed character.
-    """
-    a, b = _as_words(a), _as_words(b)
-    height, width = a.shape
-    tiles = np.zeros((-(-height // TILE), -(-width // TILE)), bool)
-    different = a != b
-    # Most of two consecutive screens is equal; only the box around what differs is looked at closely.
-    rows, columns = np.flatnonzero(different.any(axis=1)), np.flatnonzero(different.any(axis=0))
-    if not len(rows):
-        return Change(0, tiles)
-    bottom, left, right = rows[-1] + 1, columns[0] // TILE * TILE, columns[-1] + 1
-    changed = 0
-    for top in range(rows[0] // TILE * TILE, bottom, _BAND):
-        band = (slice(top, min(top + _BAND, bottom)), slice(left, right))
-        x, y = (np.ascontiguousarray(picture[band]).view(np.uint8) for picture in (a, b))
-        over = ((np.maximum(x, y) - np.minimum(x, y)) > CHANGE_THRESHOLD).view(np.uint32) != 0
-        counts = np.add.reduceat(over, np.arange(0, over.shape[0], TILE), axis=0, dtype=np.int32)
-        counts = np.add.reduceat(counts, np.arange(0, over.shape[1], TILE), axis=1)
-        tiles[top // TILE : top // TILE + counts.shape[0], left // TILE : left // TILE + counts.shape[1]] = counts > 0
-        changed += int(counts.sum())
-    return Change(changed, tiles)
+    """Return what differs between two pictures of one size, (height, width, 3) uint8, by pixel and by 16-pixel tile."""
+    return screens.word_changes(screens.words_of_pixels(a), screens.words_of_pixels(b))
 
 
 def unpack(bitmap: bytes, tiles_x: int, tiles_y: int) -> np.ndarray:
@@ -254,8 +206,14 @@ def _stored(size: tuple[int, int] | None) -> tuple[int | None, int | None]:
 
 def _flat(image: Image.Image) -> Image.Image:
     """Decode to opaque RGB."""
+    image = _opaque(image)
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _opaque(image: Image.Image) -> Image.Image:
+    """Decode to a picture without transparency, laid on white."""
     if image.mode.startswith("I;16"):
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.mode in {"RGBA", "LA", "PA", "La", "RGBa"} or "transparency" in image.info:
         layered = image.convert("RGBA")
         if layered.getextrema()[3][0] < 255:
@@ -264,52 +222,7 @@ def _flat(image: Image.Image) -> Image.Image:
             return white.convert("RGB")
         return layered.convert("RGB")
     image.load()
-    return image if image.mode == "RGB" else image.convert("RGB")
-
-
-def _words(image: Image.Image) -> np.ndarray:
-    """Decode an opened picture to words."""
-    if image.mode == "P" and "transparency" not in image.info:  # screens are often stored with a palette: look its colours up once
-        image.load()
-        palette = np.full(256, 0xFF000000, np.uint32)
-        colours = np.frombuffer(image.palette.tobytes() if image.palette.mode == "RGB" else b"", np.uint8)
-        if len(colours) >= 3:
-            colours = colours[: len(colours) // 3 * 3].reshape(-1, 3).astype(np.uint32)[:256]
-            palette[: len(colours)] |= colours[:, 0] | colours[:, 1] << 8 | colours[:, 2] << 16
-            return np.take(palette, np.asarray(image), mode="clip")
-    rgb = _flat(image)
-    width, height = rgb.size
-    if rgb.mode == "RGB":  # Pillow holds four bytes a pixel already, and shares them where they lie in one piece
-        with suppress(ValueError):
-            return np.frombuffer(pa.array(rgb).values.buffers()[1], "<u4", width * height).reshape(height, width) | np.uint32(0xFF000000)
-    found = np.empty((height, width), "<u4")
-    for top in range(0, height, _BAND):
-        bottom = min(top + _BAND, height)
-        part = rgb if height <= _BAND else rgb.crop((0, top, width, bottom))
-        np.bitwise_or(np.frombuffer(part.tobytes("raw", "RGBX"), "<u4").reshape(-1, width), np.uint32(0xFF000000), out=found[top:bottom])
-    return found
-
-
-def _as_words(picture: np.ndarray) -> np.ndarray:
-    if picture.ndim == 2:
-        return picture
-    words = np.full((*picture.shape[:2], 4), 255, np.uint8)
-    words[..., :3] = picture
-    return words.view(np.uint32)[..., 0]
-
-
-def _phash(words: np.ndarray) -> str:
-    """Return the 64-bit perceptual hash; pictures are first averaged down to 64 pixels or a little more, which is faster."""
-    image = Image.frombuffer("RGBX", words.shape[::-1], words, "raw", "RGBX", 0, 1)
-    factors = [max(1, side // 64) for side in image.size]
-    return str(imagehash.phash((image.reduce(tuple(factors)) if max(factors) > 1 else image).convert("RGB").convert("L")))
-
-
-def _blank(words: np.ndarray) -> float:
-    """Return the share of the commonest colour, found on a grid of sample points and counted over all pixels."""
-    step = max(1, min(int(words.size**0.5) // 64, *words.shape))
-    colours, counts = np.unique(words[step // 2 :: step, step // 2 :: step], return_counts=True)
-    return round(np.count_nonzero(words == colours[counts.argmax()]) / words.size, 6)
+    return image
 
 
 def _webp_size(data: bytes) -> tuple[int, int] | None:

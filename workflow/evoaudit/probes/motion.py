@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evoaudit.audit import noop
-from evoaudit.pictures import TILE
 from evoaudit.probes.corpus import CHANGED, Corpus
+from evoaudit.screens import TILE
 
 #: Bytes of row groups held at once, by table.
 _HELD = 96 * 2**20

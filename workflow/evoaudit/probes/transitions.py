@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from evoaudit.pictures import TILE
 from evoaudit.probes.corpus import CHANGED, OP_NAMES, SAME, STATUSES, UNKNOWN, Corpus
 from evoaudit.probes.draw import Fault
+from evoaudit.screens import TILE
 
 
 def reasons(corpus: Corpus, min_changed_tiles: int) -> np.ndarray:

@@ -1,0 +1,278 @@
+"""Decoded pixels in the form that costs least to name, keep and compare.
+
+Screens are mostly flat: rows of one colour, often stored with a palette. So a picture is named by its runs of equal pixels,
+and one with a palette is kept as a byte a pixel. Names and measurements depend on the pixels alone, never on how a file stores them.
+"""
+
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+
+import imagehash
+import numpy as np
+import pyarrow as pa
+from PIL import Image
+
+#: A pixel counts as changed if its largest channel difference exceeds this (of 255); a hover highlight of 20 levels does not.
+CHANGE_THRESHOLD = 24
+#: Side of a tile, pixels.
+TILE = 16
+#: Rows looked at a time, whole tiles: a long page must not be held several times over.
+BAND = 128 * TILE
+
+_OPAQUE = np.uint32(0xFF000000)
+_CODES = 256
+#: Pixels a run has at least on average for runs to be the shorter name.
+_NOISY = 4
+#: Multiplying eight bytes by this leaves their sum in the highest.
+_SUM = np.uint64(0x0101010101010101)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Screen:
+    """The pixels of one picture, and their name."""
+
+    #: (height, width): uint32 words (red, green and blue from the lowest byte up, the highest byte 255), or uint8 codes.
+    cells: np.ndarray
+    #: (256,) uint32, the word of every code; None where cells are words.
+    palette: np.ndarray | None
+    #: The codes that occur, in ascending order.
+    used: np.ndarray | None
+    #: sha256 of the pixels.
+    image_id: str
+    #: Share of the commonest colour, 0…1; it is found on a grid of sample points.
+    blank: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width, pixels."""
+        return self.cells.shape
+
+    @property
+    def words(self) -> np.ndarray:
+        """Return (height, width) uint32."""
+        return _words_of(self.cells, self.palette)
+
+    @property
+    def pixels(self) -> np.ndarray:
+        """Return (height, width, 3) uint8."""
+        words = self.words
+        return words.view(np.uint8).reshape(*words.shape, 4)[..., :3]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Difference of two pictures of one size."""
+
+    changed_pixels: int
+    #: (tiles_y, tiles_x) bool.
+    tiles: np.ndarray
+
+    @property
+    def bitmap(self) -> bytes:
+        """Row-major bits of the changed tiles, most significant first."""
+        return np.packbits(self.tiles).tobytes()
+
+
+def of_image(image: Image.Image) -> Screen:
+    """Return the screen of a decoded opaque picture."""
+    if image.mode in ("L", "P") and (palette := _palette(image)) is not None:
+        return _named(_codes(image), palette)
+    return _named(_words(image if image.mode == "RGB" else image.convert("RGB")), None)
+
+
+def words_of_pixels(pixels: np.ndarray) -> np.ndarray:
+    """Return (height, width) words of (height, width, 3) uint8."""
+    words = np.full((*pixels.shape[:2], 4), 255, np.uint8)
+    words[..., :3] = pixels
+    return words.view(np.uint32)[..., 0]
+
+
+def _named(cells: np.ndarray, palette: np.ndarray | None) -> Screen:
+    """Name pixels by size and runs, each by its first pixel and colour in reading order; noisy ones, of many runs, by all pixels."""
+    height, width = cells.shape
+    flat = cells.ravel()
+    starts = _starts(flat)
+    colours, used = flat[starts], None
+    if palette is not None:
+        used = np.flatnonzero(np.bincount(colours, minlength=_CODES))
+        colours = palette[colours]
+        new = colours[1:] != colours[:-1]
+        if not new.all():  # two codes of a palette may be one colour
+            new = np.concatenate(([True], new))
+            starts, colours = starts[new], colours[new]
+    runs = len(starts) * _NOISY <= len(flat)
+    mark = hashlib.sha256(f"{width}x{height}:{len(starts) if runs else 0}:".encode())
+    for part in (starts.astype("<u4"), colours) if runs else (_words_of(cells, palette),):
+        mark.update(np.ascontiguousarray(part))
+    commonest = np.flatnonzero(colours == _commonest(cells, palette, used))
+    blank = np.append(starts, len(flat))[commonest + 1].sum() - starts[commonest].sum()
+    return Screen(cells, palette, used, mark.hexdigest(), round(int(blank) / len(flat), 6))
+
+
+def phash(screen: Screen) -> str:
+    """Return the 64-bit perceptual hash; of large pictures some rows and columns are looked at, 160 or more of each."""
+    rows, columns = (max(1, side // 160) for side in screen.shape)
+    cells = np.ascontiguousarray(screen.cells[::rows, ::columns])
+    size = cells.shape[::-1]
+    if screen.palette is None:
+        grey = Image.frombuffer("RGBX", size, cells, "raw", "RGBX", 0, 1).convert("RGB").convert("L")
+    else:
+        grey = Image.frombuffer("L", size, cells.tobytes().translate(_greys(screen.palette)), "raw", "L", 0, 1)
+    return str(imagehash.phash(grey.resize((32, 32), Image.Resampling.BOX)))
+
+
+def _greys(palette: np.ndarray) -> bytes:
+    """Return how light each colour of a palette is, as Pillow has it."""
+    return Image.frombuffer("RGBX", (len(palette), 1), palette, "raw", "RGBX", 0, 1).convert("RGB").convert("L").tobytes()
+
+
+def changes(a: Screen, b: Screen) -> Change:
+    """Return what differs between two screens of one size, pixel by pixel and by 16-pixel tile.
+
+    Source of threshold and tile: measurements on paired screens, where they miss hover highlights and keep a typed character.
+    """
+    if a.palette is not None and b.palette is not None and a.cells.size and a.shape[1] % 8 == 0:
+        codes = _recoded(a, b)
+        if codes is not None:
+            return _code_changes(a, *codes)
+    return word_changes(a.words, b.words)
+
+
+def _palette(image: Image.Image) -> np.ndarray | None:
+    """Return the word of every code of a picture; None for palettes that are not red, green and blue."""
+    if image.mode == "L":
+        return np.arange(_CODES, dtype=np.uint32) * np.uint32(0x010101) | _OPAQUE
+    colours = np.frombuffer(image.palette.tobytes() if image.palette.mode == "RGB" else b"", np.uint8)
+    if len(colours) < 3:
+        return None
+    colours = colours[: len(colours) // 3 * 3].reshape(-1, 3).astype(np.uint32)[:_CODES]
+    palette = np.full(_CODES, _OPAQUE, np.uint32)
+    palette[: len(colours)] |= colours[:, 0] | colours[:, 1] << 8 | colours[:, 2] << 16
+    return palette
+
+
+def _codes(image: Image.Image) -> np.ndarray:
+    """Return the bytes of a picture, shared where Pillow holds them in one piece."""
+    width, height = image.size
+    with suppress(ValueError):
+        return np.frombuffer(pa.array(image).buffers()[1], np.uint8, width * height).reshape(height, width)
+    return np.asarray(image)
+
+
+def _words(image: Image.Image) -> np.ndarray:
+    """Return the words of an RGB picture."""
+    width, height = image.size
+    with suppress(ValueError):  # Pillow holds four bytes a pixel already, and shares them where they lie in one piece
+        return np.frombuffer(pa.array(image).values.buffers()[1], "<u4", width * height).reshape(height, width) | _OPAQUE
+    found = np.empty((height, width), "<u4")
+    for top in range(0, height, BAND):
+        bottom = min(top + BAND, height)
+        part = image if height <= BAND else image.crop((0, top, width, bottom))
+        np.bitwise_or(np.frombuffer(part.tobytes("raw", "RGBX"), "<u4").reshape(-1, width), _OPAQUE, out=found[top:bottom])
+    return found
+
+
+def _starts(flat: np.ndarray) -> np.ndarray:
+    """Return where runs of equal cells begin."""
+    if flat.itemsize > 1 or len(flat) < 64:
+        return np.concatenate(([0], np.flatnonzero(flat[1:] != flat[:-1]) + 1))
+    # Eight cells at a time against their right neighbours: in most places all are equal.
+    n = (len(flat) - 1) // 8
+    here, right = flat[: 8 * n].view("<u8"), flat[1 : 8 * n + 1].copy().view("<u8")
+    near = np.flatnonzero(here != right)
+    inside = np.flatnonzero((here[near] ^ right[near]).view(np.uint8) != 0)
+    tail = np.flatnonzero(flat[8 * n + 1 :] != flat[8 * n : -1]) + 8 * n
+    return np.concatenate(([0], (near * 8)[inside >> 3] + (inside & 7) + 1, tail + 1))
+
+
+def _commonest(cells: np.ndarray, palette: np.ndarray | None, used: np.ndarray | None) -> np.uint32:
+    """Return the commonest colour of a grid of sample points, the darkest of several."""
+    step = max(1, min(int(cells.size**0.5) // 64, *cells.shape))
+    sample = cells[step // 2 :: step, step // 2 :: step]
+    if palette is None:
+        colours, counts = np.unique(sample, return_counts=True)
+    else:
+        colours, place = np.unique(palette[used], return_inverse=True)
+        counts = np.bincount(place, np.bincount(sample.ravel(), minlength=_CODES)[used])
+    return colours[counts.argmax()]
+
+
+def _words_of(cells: np.ndarray, palette: np.ndarray | None) -> np.ndarray:
+    return cells if palette is None else palette.take(cells, mode="clip")
+
+
+def _recoded(a: Screen, b: Screen) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the cells of ``b`` in codes of which those that ``a`` uses mean the same, with their palette.
+
+    None where the two have too many colours for one palette.
+    """
+    if np.array_equal(a.palette[a.used], b.palette[a.used]) and np.array_equal(a.palette[b.used], b.palette[b.used]):
+        return b.cells, b.palette
+    codes = dict(zip(a.palette[a.used].tolist(), a.used.tolist(), strict=True))
+    free = iter(sorted(set(range(_CODES)) - set(a.used.tolist())))
+    palette, table = a.palette.copy(), np.zeros(_CODES, np.uint8)
+    for code, colour in zip(b.used.tolist(), b.palette[b.used].tolist(), strict=True):
+        if colour not in codes:
+            codes[colour] = next(free, -1)
+            if codes[colour] < 0:
+                return None
+            palette[codes[colour]] = colour
+        table[code] = codes[colour]
+    cells = np.frombuffer(b.cells.tobytes().translate(table.tobytes()), np.uint8).reshape(b.shape)
+    return cells, palette
+
+
+def _code_changes(a: Screen, cells: np.ndarray, palette: np.ndarray) -> Change:
+    """Compare codes, eight at a time, and look up how far apart the colours are only where they differ."""
+    height, width = a.shape
+    down, across = -(-height // TILE), -(-width // TILE)
+    one, other = (np.ascontiguousarray(part).view("<u8").ravel() for part in (a.cells, cells))
+    at = np.flatnonzero(one != other)
+    pairs = one[at].view(np.uint8).astype(np.uint16)
+    pairs <<= 8
+    pairs |= other[at].view(np.uint8)
+    over = _apart(palette).take(pairs, mode="clip")
+    counts = (over.view(np.uint64) * _SUM) >> np.uint64(56)
+    tiles = np.bincount(_tile_of(height, width)[at], counts, down * across)
+    return Change(int(tiles.sum()), (tiles > 0).reshape(down, across))
+
+
+@lru_cache(maxsize=4)
+def _tile_of(height: int, width: int) -> np.ndarray:
+    """Return the tile of every eight pixels, in reading order."""
+    rows, pieces = np.arange(height) // TILE, np.arange(width // 8) * 8 // TILE
+    return (rows[:, None] * -(-width // TILE) + pieces).ravel()
+
+
+def _apart(palette: np.ndarray) -> np.ndarray:
+    """Return, for ``first << 8 | second``, whether two colours of a palette differ by more than the threshold."""
+    over = np.zeros((_CODES, _CODES), bool)
+    for channel in np.ascontiguousarray(palette.view(np.uint8).reshape(-1, 4).T[:3]):
+        one, two = channel[:, None], channel[None, :]
+        over |= (np.maximum(one, two) - np.minimum(one, two)) > CHANGE_THRESHOLD
+    return over.ravel()
+
+
+def word_changes(a: np.ndarray, b: np.ndarray) -> Change:
+    """Return what `changes` does, of (height, width) words."""
+    height, width = a.shape
+    tiles = np.zeros((-(-height // TILE), -(-width // TILE)), bool)
+    different = a != b
+    # Most of two consecutive screens is equal; only the box around what differs is looked at closely.
+    rows, columns = np.flatnonzero(different.any(axis=1)), np.flatnonzero(different.any(axis=0))
+    if not len(rows):
+        return Change(0, tiles)
+    bottom, left, right = rows[-1] + 1, columns[0] // TILE * TILE, columns[-1] + 1
+    changed = 0
+    for top in range(rows[0] // TILE * TILE, bottom, BAND):
+        band = (slice(top, min(top + BAND, bottom)), slice(left, right))
+        x, y = (np.ascontiguousarray(picture[band]).view(np.uint8) for picture in (a, b))
+        over = ((np.maximum(x, y) - np.minimum(x, y)) > CHANGE_THRESHOLD).view(np.uint32) != 0
+        # A column of a tile has at most 16 changed pixels, so bytes hold the sums.
+        counts = np.add.reduceat(over.view(np.uint8), np.arange(0, over.shape[0], TILE), axis=0, dtype=np.uint8)
+        counts = np.add.reduceat(counts, np.arange(0, over.shape[1], TILE), axis=1, dtype=np.int32)
+        tiles[top // TILE : top // TILE + counts.shape[0], left // TILE : left // TILE + counts.shape[1]] = counts > 0
+        changed += int(counts.sum())
+    return Change(changed, tiles)
