@@ -6,6 +6,7 @@ import struct
 import zlib
 from pathlib import Path
 
+import imagehash
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -269,6 +270,14 @@ def test_how_a_file_stores_pixels_does_not_matter(pair, seed):
 def test_runs_begin_where_a_cell_differs_from_the_one_before(length, values, kind, seed):
     flat = np.random.default_rng(seed).integers(0, values, length).astype(kind)
     assert screens._starts(flat).tolist() == [n for n in range(length) if n == 0 or flat[n] != flat[n - 1]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawings())
+def test_the_perceptual_hash_is_that_of_imagehash(pair):
+    for pixels in pair:
+        small = Image.fromarray(pixels).convert("L").resize((32, 32), Image.Resampling.BOX)
+        assert pictures.inspect(encoded(Image.fromarray(pixels))).phash == str(imagehash.phash(small))
 
 
 def test_grey_and_colour_files_of_one_screen_have_one_id():

@@ -19,7 +19,7 @@ from evoaudit.pictures import Inspected
 from evoaudit.store import packages, sha256_file
 
 #: Packages that decode and describe pictures: knowledge gained with other versions is not used.
-DECODERS = ("imagehash", "numpy", "pillow")
+DECODERS = ("numpy", "pillow", "scipy")
 
 _MANIFEST_LIMIT = 64 * 2**20
 _LOOKS = ["file_sha256", "image_id", "width", "height", "format", "phash", "blank", "status"]

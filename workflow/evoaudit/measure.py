@@ -74,6 +74,8 @@ class Measurer:
     pairs: dict[tuple[str, str], dict] = field(default_factory=dict)
     #: image_id → the screens seen last.
     opened: OrderedDict[str, Screen] = field(default_factory=OrderedDict)
+    #: Bytes of their pixels.
+    held: int = 0
 
     def measure(self, pairs: Pairs) -> Measured:
         """Look at every picture of a trajectory and measure each step's change."""
@@ -155,12 +157,12 @@ class Measurer:
         return look
 
     def _keep(self, screen: Screen) -> None:
-        self.opened[screen.image_id] = screen
+        if screen.image_id not in self.opened:
+            self.opened[screen.image_id] = screen
+            self.held += screen.cells.nbytes
         self.opened.move_to_end(screen.image_id)
-        while len(self.opened) > 2 and (
-            len(self.opened) > _OPEN_PICTURES or sum(one.cells.nbytes for one in self.opened.values()) > _OPEN_BYTES
-        ):
-            self.opened.popitem(last=False)
+        while len(self.opened) > 2 and (len(self.opened) > _OPEN_PICTURES or self.held > _OPEN_BYTES):
+            self.held -= self.opened.popitem(last=False)[1].cells.nbytes
 
 
 def _comparable(first: Inspected | None, second: Inspected | None) -> bool:

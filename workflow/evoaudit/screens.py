@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
-import imagehash
 import numpy as np
 import pyarrow as pa
+import scipy.fft
 from PIL import Image
 
 #: A pixel counts as changed if its largest channel difference exceeds this (of 255); a hover highlight of 20 levels does not.
@@ -112,7 +112,10 @@ def _named(cells: np.ndarray, palette: np.ndarray | None) -> Screen:
 
 
 def phash(screen: Screen) -> str:
-    """Return the 64-bit perceptual hash; of large pictures some rows and columns are looked at, 160 or more of each."""
+    """Return the 64-bit perceptual hash, hexadecimal: which of the 8 × 8 lowest frequencies of a 32 × 32 grey picture exceed their median.
+
+    Of large pictures some rows and columns are looked at, 160 or more of each.
+    """
     rows, columns = (max(1, side // 160) for side in screen.shape)
     cells = np.ascontiguousarray(screen.cells[::rows, ::columns])
     size = cells.shape[::-1]
@@ -120,12 +123,15 @@ def phash(screen: Screen) -> str:
         grey = Image.frombuffer("RGBX", size, cells, "raw", "RGBX", 0, 1).convert("RGB").convert("L")
     else:
         grey = Image.frombuffer("L", size, cells.tobytes().translate(_greys(screen.palette)), "raw", "L", 0, 1)
-    return str(imagehash.phash(grey.resize((32, 32), Image.Resampling.BOX)))
+    low = scipy.fft.dctn(np.asarray(grey.resize((32, 32), Image.Resampling.BOX)), overwrite_x=True)[:8, :8].ravel()
+    middle = np.sort(low)[31:33].mean()
+    return np.packbits(low > middle).tobytes().hex()
 
 
 def _greys(palette: np.ndarray) -> bytes:
-    """Return how light each colour of a palette is, as Pillow has it."""
-    return Image.frombuffer("RGBX", (len(palette), 1), palette, "raw", "RGBX", 0, 1).convert("RGB").convert("L").tobytes()
+    """Return how light each colour of a palette is, as Pillow has it (ITU-R 601-2)."""
+    red, green, blue = (palette >> np.uint32(shift) & np.uint32(255) for shift in (0, 8, 16))
+    return (red * 19_595 + green * 38_470 + blue * 7_471 + 0x8000 >> 16).astype(np.uint8).tobytes()
 
 
 def changes(a: Screen, b: Screen) -> Change:
@@ -194,24 +200,28 @@ def _commonest(cells: np.ndarray, palette: np.ndarray | None, used: np.ndarray |
     if palette is None:
         colours, counts = np.unique(sample, return_counts=True)
     else:
-        colours, place = np.unique(palette[used], return_inverse=True)
-        counts = np.bincount(place, np.bincount(sample.ravel(), minlength=_CODES)[used])
-    return colours[counts.argmax()]
+        colours, counts = palette[used], np.bincount(sample.ravel(), minlength=_CODES)[used]
+        if len(set(colours.tolist())) < len(colours):
+            colours, place = np.unique(colours, return_inverse=True)
+            counts = np.bincount(place, counts)
+    return colours[counts == counts.max()].min()
 
 
 def _words_of(cells: np.ndarray, palette: np.ndarray | None) -> np.ndarray:
     return cells if palette is None else palette.take(cells, mode="clip")
 
 
-def _recoded(a: Screen, b: Screen) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the cells of ``b`` in codes of which those that ``a`` uses mean the same, with their palette.
+def _recoded(a: Screen, b: Screen) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Return the cells of ``b`` in codes of which those that ``a`` uses mean the same, with their palette and the codes both use.
 
     None where the two have too many colours for one palette.
     """
-    if np.array_equal(a.palette[a.used], b.palette[a.used]) and np.array_equal(a.palette[b.used], b.palette[b.used]):
-        return b.cells, b.palette
+    both = np.flatnonzero(np.bincount(np.concatenate((a.used, b.used)), minlength=_CODES))
+    if np.array_equal(a.palette[both], b.palette[both]):
+        return b.cells, b.palette, both
     codes = dict(zip(a.palette[a.used].tolist(), a.used.tolist(), strict=True))
-    free = iter(sorted(set(range(_CODES)) - set(a.used.tolist())))
+    taken = set(a.used.tolist())
+    free = (code for code in range(_CODES) if code not in taken)
     palette, table = a.palette.copy(), np.zeros(_CODES, np.uint8)
     for code, colour in zip(b.used.tolist(), b.palette[b.used].tolist(), strict=True):
         if colour not in codes:
@@ -221,10 +231,10 @@ def _recoded(a: Screen, b: Screen) -> tuple[np.ndarray, np.ndarray] | None:
             palette[codes[colour]] = colour
         table[code] = codes[colour]
     cells = np.frombuffer(b.cells.tobytes().translate(table.tobytes()), np.uint8).reshape(b.shape)
-    return cells, palette
+    return cells, palette, np.concatenate((a.used, [code for code in codes.values() if code not in taken])).astype(np.intp)
 
 
-def _code_changes(a: Screen, cells: np.ndarray, palette: np.ndarray) -> Change:
+def _code_changes(a: Screen, cells: np.ndarray, palette: np.ndarray, used: np.ndarray) -> Change:
     """Compare codes, eight at a time, and look up how far apart the colours are only where they differ."""
     height, width = a.shape
     down, across = -(-height // TILE), -(-width // TILE)
@@ -233,7 +243,7 @@ def _code_changes(a: Screen, cells: np.ndarray, palette: np.ndarray) -> Change:
     pairs = one[at].view(np.uint8).astype(np.uint16)
     pairs <<= 8
     pairs |= other[at].view(np.uint8)
-    over = _apart(palette).take(pairs, mode="clip")
+    over = _apart(palette, used).take(pairs, mode="clip")
     counts = (over.view(np.uint64) * _SUM) >> np.uint64(56)
     tiles = np.bincount(_tile_of(height, width)[at], counts, down * across)
     return Change(int(tiles.sum()), (tiles > 0).reshape(down, across))
@@ -246,12 +256,12 @@ def _tile_of(height: int, width: int) -> np.ndarray:
     return (rows[:, None] * -(-width // TILE) + pieces).ravel()
 
 
-def _apart(palette: np.ndarray) -> np.ndarray:
-    """Return, for ``first << 8 | second``, whether two colours of a palette differ by more than the threshold."""
+def _apart(palette: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """Return, for ``first << 8 | second``, whether the colours of two codes in use differ by more than the threshold."""
+    channels = palette[used].view(np.uint8).reshape(-1, 4)
+    one, two = channels[:, None], channels[None, :]
     over = np.zeros((_CODES, _CODES), bool)
-    for channel in np.ascontiguousarray(palette.view(np.uint8).reshape(-1, 4).T[:3]):
-        one, two = channel[:, None], channel[None, :]
-        over |= (np.maximum(one, two) - np.minimum(one, two)) > CHANGE_THRESHOLD
+    over[used[:, None], used] = ((np.maximum(one, two) - np.minimum(one, two)) > CHANGE_THRESHOLD).view(np.uint32)[..., 0] != 0
     return over.ravel()
 
 

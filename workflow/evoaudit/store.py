@@ -282,7 +282,6 @@ PACKAGES = (
     "evoaudit",
     "duckdb",
     "huggingface-hub",
-    "imagehash",
     "matplotlib",
     "numpy",
     "openai",

@@ -25,7 +25,6 @@ PACKAGES = (
     "numpy",
     "scipy",
     "pillow",
-    "imagehash",
     "matplotlib",
     "pydantic",
     "jinja2",
