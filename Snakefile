@@ -24,6 +24,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/download.smk"
 include: "workflow/rules/normalise.smk"
 include: "workflow/rules/mine.smk"
+include: "workflow/rules/pairs.smk"
 include: "workflow/rules/images.smk"
 include: "workflow/rules/infer.smk"
 include: "workflow/rules/score.smk"
@@ -124,11 +125,11 @@ use rule all as audit with:
 
 use rule all as review with:
     input:
-        finished=manifests("select"),
+        finished=manifests("select", "pairs"),
     log:
         "results/logs/publish/review.log",
     message:
-        "The list of trajectories people are asked to review."
+        "What people are asked to look at: trajectories, and the T3 pairs."
 
 
 use rule all as tables with:

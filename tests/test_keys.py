@@ -70,8 +70,8 @@ ALL = set(FORMAT) - {"download"}  # nothing in this config is downloaded
     [
         (("run", "seed"), 8, ALL),
         (("sources", 0, "trajectories"), 21, ALL),
-        (("probes", "t1", "quota"), {3: 5}, {"mine", "images", "infer", "score"} | DOWNSTREAM),
-        (("probes", "near_twin_tiles"), 3, {"mine", "images", "infer", "score"} | DOWNSTREAM),
+        (("probes", "t1", "quota"), {3: 5}, {"mine", "pairs", "images", "infer", "score"} | DOWNSTREAM),
+        (("probes", "near_twin_tiles"), 3, {"mine", "pairs", "images", "infer", "score"} | DOWNSTREAM),
         (("inference", "goal"), "withheld", {"infer", "score"} | DOWNSTREAM - {"export"} | {"export"}),
         (("inference", "max_image_side"), [256], {"images", "infer", "score"} | DOWNSTREAM),
         (("models", 1, "temperature"), 0.5, {"infer", "score"} | DOWNSTREAM),

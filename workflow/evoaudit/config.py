@@ -123,7 +123,9 @@ class T3(Section):
     quota: dict[Literal["cross", "same_domain", "long_skip"], Count] = Field(
         {"cross": 334, "same_domain": 333, "long_skip": 333}, description="items by distractor tier"
     )
-    reviewed: str | None = Field(None, description="decisions of the human quality control, JSON Lines")
+    reviewed: str | tuple[str, ...] | None = Field(
+        None, description="decisions of the human quality control, JSON Lines: one file, or a list with one a reviewer"
+    )
 
 
 class Probes(Section):

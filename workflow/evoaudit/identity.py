@@ -15,6 +15,7 @@ FORMAT = {
     "download": 1,
     "normalise": 3,
     "mine": 1,
+    "pairs": 1,
     "images": 1,
     "infer": 1,
     "score": 1,

@@ -63,6 +63,7 @@ DATA: dict[str, tuple[str, ...]] = {
     "download": ("files.json",),
     "normalise": tuple(f"{name}.parquet" for name in NORMALISED),
     "mine": ("t1.parquet", "t2.parquet", "t3.parquet", "drops.parquet", "quotas.json"),
+    "pairs": ("index.html",),
     "images": ("prepared.parquet", "drops.parquet"),
     "infer": ("predictions.parquet",),
     "score": ("scores.parquet",),

@@ -156,6 +156,7 @@ class _Maker:
         pictures: dict[int, Job] = {}
         if normalised:
             mined = self.mine(normalised)
+            self.pairs(mined, normalised)
             for side in sorted(
                 {side for model in config.models for side in model.max_image_side or config.inference.max_image_side} or {512}
             ):
@@ -285,10 +286,21 @@ class _Maker:
         probes = self.config.probes
         settings = probes.model_dump(mode="json")
         places = {}
-        if probes.t3.reviewed:
-            places["reviewed"] = probes.t3.reviewed
-            settings["t3"]["reviewed"] = self.digest(Path(probes.t3.reviewed), "probes.t3.reviewed")
+        given = probes.t3.reviewed or ()
+        if files := [given] if isinstance(given, str) else list(dict.fromkeys(given)):
+            digests = sorted(self.digest(Path(path), "probes.t3.reviewed") for path in files)
+            places["reviewed"] = files
+            settings["t3"]["reviewed"] = digests[0] if len(digests) == 1 else digests
+        else:
+            settings["t3"]["reviewed"] = None
         return self.add("mine", "all", settings, self.config.run.seed, {"normalise": normalised}, places=places)
+
+    def pairs(self, mined: Job, normalised: tuple[Job, ...]) -> None:
+        """Add the page on which people look at the T3 pairs; it carries what they have decided already."""
+        if not any(self.config.probes.t3.quota.values()):
+            return
+        # What has been decided is in the key of what was mined.
+        self.add("pairs", "all", {}, upstream={"mine": (mined,), "normalise": normalised}, places=mined.places)
 
     def infer(self, model: Model, mined: Job, pictures: dict[int, Job]) -> list[Job]:
         defaults = self.config.inference

@@ -39,9 +39,12 @@ RUN = CONFIG.run.name
 PRINTED = sorted(str(path) for path in PUBLISHED.glob("*.csv"))
 
 
-# The default target asks for every intermediate, so that one lost from the middle is made again.
+# The default target asks for every intermediate, so that one lost from the middle is made again; not for what has a target of its own.
 EVERYTHING = [
-    f"results/{job.stage}/{job.key}/{file}" for job in PLAN.jobs if job.stage != "export" for file in ("manifest.json", *DATA[job.stage])
+    f"results/{job.stage}/{job.key}/{file}"
+    for job in PLAN.jobs
+    if job.stage not in ("export", "pairs")
+    for file in ("manifest.json", *DATA[job.stage])
 ]
 
 

@@ -1,10 +1,10 @@
 """Mining: from the normalised tables to the three probe tables, every candidate accounted for."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +73,13 @@ class _Task:
     slices: list[Slice]
     faults: Iterator[Fault]
     not_adjacent: int
-    rejected: Mapping[str, str] = field(default_factory=dict)
+    decisions: reviewed.Decisions = reviewed.NONE
     reasons: Counter = field(default_factory=Counter)
     #: What has been asked already, and the ids of every question looked at.
     twins: set = field(default_factory=set)
     ids: set[str] = field(default_factory=set)
+    #: Slice → questions met that a reviewer had turned down.
+    turned_down: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def fresh(self, item: Item) -> str | None:
         """Say why an item is not wanted, if it is not; a question a reviewer turned down is not asked again in other words."""
@@ -86,6 +88,17 @@ class _Task:
             return "near_duplicate"
         self.twins.add(item.twin)
         return "rejected_by_reviewer" if item.instance_id in self.rejected else None
+
+    @cached_property
+    def rejected(self) -> dict[str, str]:
+        """Questions a reviewer turned down, with the reason."""
+        return self.decisions.rejected
+
+    def review(self, one: Slice) -> dict:
+        """Return what people have said of a slice's questions: of those taken, and of those turned down."""
+        accepted = len(self.decisions.accepted.intersection(item.instance_id for item in one.items))
+        turned_down = Counter(self.rejected[name] for name in self.turned_down[one.name])
+        return {"accepted": accepted, "undecided": len(one.items) - accepted, "rejected": dict(sorted(turned_down.items()))}
 
 
 def mine(
@@ -107,12 +120,12 @@ def mine(
     tasks = [
         _Task("t1", t1.STREAM, orders, few, 0),
         _Task("t2", t2.STREAM, actions, turned_down, not_adjacent),
-        _Task("t3", t3.STREAM, successors.slices, successors.faults(), successors.not_adjacent, decisions.rejected),
+        _Task("t3", t3.STREAM, successors.slices, successors.faults(), successors.not_adjacent, decisions),
     ]
     with TableWriter(folder, "drops") as listed:
         for task in tasks:
             _draw(task, corpus, seed, counts, listed)
-    _check_decisions(decisions, tasks[-1].ids, successors)
+    reviewed.check(decisions, tasks[-1].ids, successors.possible())
     layouts = {"t1": lambda one: t1.rows(one, seed), "t2": lambda one: t2.rows(one, corpus), "t3": lambda one: t3.rows(one, seed)}
     for task in tasks:
         write_table(folder, task.name, _rows(task, corpus, layouts[task.name]))
@@ -120,7 +133,11 @@ def mine(
 
 
 def _draw(task: _Task, corpus: Corpus, seed: int, counts: Counts, listed: TableWriter) -> None:
-    def drop(fault: Fault) -> None:
+    def drop(fault: Fault, one: Slice | None = None) -> None:
+        detail = fault.detail
+        if one is not None and fault.reason == "rejected_by_reviewer":
+            task.turned_down[one.name].append(fault.detail)
+            detail = f"{reviewed.REASONS[task.rejected[fault.detail]]} ({fault.detail})"
         counts.drop_many(UNIT, fault.reason, 1)
         listed.add(
             {
@@ -129,7 +146,7 @@ def _draw(task: _Task, corpus: Corpus, seed: int, counts: Counts, listed: TableW
                 "unit": UNIT,
                 "item": fault.name,
                 "reason": fault.reason,
-                "detail": fault.detail,
+                "detail": detail,
             }
         )
 
@@ -142,12 +159,14 @@ def _draw(task: _Task, corpus: Corpus, seed: int, counts: Counts, listed: TableW
         task.reasons["not_adjacent"] = task.not_adjacent
         counts.drop_many(UNIT, "not_adjacent", task.not_adjacent)
     for one in task.slices:
-        one.open(corpus, seed, task.fresh, drop)
+        one.open(corpus, seed, task.fresh, partial(drop, one=one))
     fill(task.slices)
     for one in task.slices:
         counts.keep(UNIT, len(one.items))
         for reason, n in one.close().items():
             counts.drop_many(UNIT, reason, n)
+        if task.decisions.made:
+            one.notes["review"] = task.review(one)
 
 
 def _rows(task: _Task, corpus: Corpus, layout: Any) -> list[dict]:
@@ -175,20 +194,6 @@ def _rows(task: _Task, corpus: Corpus, layout: Any) -> list[dict]:
     if len({row["instance_id"] for row in rows}) != len(rows):
         raise ValueError(f"{task.name}: two questions share an id")
     return rows
-
-
-def _check_decisions(decisions: reviewed.Decisions, seen: set[str], successors: t3.Mine) -> None:
-    """Refuse decisions on questions that these logs and this seed cannot give."""
-    strange = decisions.lines.keys() - seen
-    for instance in chain() if not strange else successors.possible():
-        strange.discard(instance)
-        if not strange:
-            break
-    if strange:
-        first = min(strange, key=lambda instance: decisions.lines[instance])
-        more = {1: "", 2: ", and one other is not either"}.get(len(strange), f", and {len(strange) - 1} others are not either")
-        where = f"{decisions.path}:{decisions.lines[first]}: instance_id"
-        raise InputError(where, f"'{first}' is no T3 item of these logs and this seed{more}", "review this set again, or delete the line")
 
 
 def _write_quotas(folder: Path, tasks: Sequence[_Task]) -> None:

@@ -1,16 +1,11 @@
 """The page: every table, figure and example of a run in one static file that needs no server."""
 
-import base64
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from markupsafe import Markup
-
 from evoaudit.jsonfile import read_json
-from evoaudit.report import cases, drops, layout, load, questions, tables
+from evoaudit.report import cases, drops, inline, layout, load, questions, tables
 from evoaudit.report import summary as summaries
 from evoaudit.report.load import Inputs
 from evoaudit.report.pictures import want_originals, want_prepared
@@ -231,26 +226,12 @@ def _downloads(folder: Path | None) -> dict[str, list[tuple[str, str]]]:
 
 
 def _render(template: str, context: dict[str, Any]) -> str:
-    """Render a template; its style and script are inlined and named by hash in the page's content security policy."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
+    """Render a template of the report."""
+    return inline.render(
+        TEMPLATES / template,
+        context,
+        style="report.css",
+        script="report.js",
+        filters={"code": code},
+        tests={"a_step": lambda value: isinstance(value, cases.Shot), "shown": lambda picture: context["thumb"](picture) is not None},
     )
-    environment.tests["a_step"] = lambda value: isinstance(value, cases.Shot)
-    environment.tests["shown"] = lambda picture: context["thumb"](picture) is not None
-    environment.filters["code"] = code
-    style = (TEMPLATES / "report.css").read_text(encoding="utf-8")
-    script = (TEMPLATES / "report.js").read_text(encoding="utf-8")
-    policy = (
-        f"default-src 'none'; img-src 'self' data: file:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return environment.get_template(template).render(**context, style=Markup(style), script=Markup(script), policy=policy)
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

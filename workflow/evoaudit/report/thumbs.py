@@ -29,8 +29,8 @@ class Thumb:
 class Thumbs:
     """Collect wanted pictures, then make all thumbnails at once."""
 
-    def __init__(self, folder: Path, under: str = "assets/thumbs") -> None:
-        self._folder, self._under = folder, under
+    def __init__(self, folder: Path, under: str = "assets/thumbs", box: tuple[int, int] = (SIDE, SIDE)) -> None:
+        self._folder, self._under, self._box = folder, under, box
         self._wanted: dict[str, list[Callable[[], bytes | None]]] = {}
         self._made: dict[str, Thumb | None] = {}
 
@@ -62,7 +62,7 @@ class Thumbs:
     def _one(self, name: str) -> Thumb | None:
         for load in self._wanted[name]:
             raw = load()
-            if raw and (made := shrink(raw)):
+            if raw and (made := shrink(raw, self._box)):
                 break
         else:
             return None
@@ -73,17 +73,17 @@ class Thumbs:
         return Thumb(src, width, height)
 
 
-def shrink(raw: bytes, side: int = SIDE) -> tuple[bytes, int, int] | None:
-    """Return the bytes, width and height of a small JPEG, or None where ``raw`` is no picture that can be decoded safely."""
+def shrink(raw: bytes, box: tuple[int, int] = (SIDE, SIDE)) -> tuple[bytes, int, int] | None:
+    """Return the bytes, width and height of a JPEG that fits into a box, or None where ``raw`` is no picture that can be decoded safely."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(raw)) as picture:
                 if picture.width * picture.height > MAX_PIXELS or min(picture.size) < 1:
                     return None
-                picture.draft("RGB", (side * 2, side * 2))
+                picture.draft("RGB", (box[0] * 2, box[1] * 2))
                 flat = _on_white(picture)
-        flat.thumbnail((side, side), Image.Resampling.BOX if max(flat.size) > 4 * side else Image.Resampling.LANCZOS)
+        flat.thumbnail(box, Image.Resampling.BOX if max(flat.size) > 4 * max(box) else Image.Resampling.LANCZOS)
         out = io.BytesIO()
         flat.save(out, "JPEG", quality=QUALITY, subsampling=0)
     except (OSError, ValueError, SyntaxError, EOFError, MemoryError, Image.DecompressionBombError):

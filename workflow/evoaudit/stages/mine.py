@@ -13,7 +13,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--normalised", nargs="+", action="extend", required=True, metavar="MANIFEST", help="manifests of the normalised sources"
     )
     parser.add_argument("--root", nargs="+", action="extend", default=[], metavar="SOURCE=PATH", help="folders of the sources' own files")
-    parser.add_argument("--reviewed", type=Path, metavar="FILE", help="decisions of the T3 quality control (JSON Lines)")
+    parser.add_argument(
+        "--reviewed",
+        nargs="+",
+        action="extend",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="decisions of the T3 quality control (JSON Lines), one file a reviewer",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -24,7 +32,7 @@ def run(args: argparse.Namespace) -> None:
     if args.seed is None:
         raise InputError("--seed", "missing", "give a whole number")
     settings = mining.Settings.of(args.settings)
-    decisions = reviewed.read(args.reviewed) if args.reviewed else reviewed.NONE
+    decisions = reviewed.read(args.reviewed)
     with common.stage(args, "mine", mining.UNIT) as (folder, counts):
         logs = corpus.load([common.folder_of(path) for path in args.normalised])
         mining.mine(folder, counts, logs, common.roots(args.root), settings, args.seed, decisions)

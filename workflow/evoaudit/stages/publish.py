@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +16,9 @@ from evoaudit.errors import InputError
 from evoaudit.jsonfile import read_json
 
 #: Stage → the section of the run's folder its files are laid out in; the report's lie at the top.
-SECTIONS = {"tables": "tables", "figures": "figures", "report": "", "select": "review", "export": "export"}
+SECTIONS = {"tables": "tables", "figures": "figures", "report": "", "select": "review", "pairs": "review/t3", "export": "export"}
 #: Sections in which people keep files of their own: only the files laid out there are ever replaced.
-SHARED = frozenset({"review"})
+SHARED = frozenset({"review", "review/t3"})
 #: Files that are for later stages only.
 INTERNAL = frozenset({"summary.json", "figures.json"})
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
         before = read_json(target / "manifest.json") if (target / "manifest.json").is_file() else {}
         sections = dict(before.get("sections") or {})
         for section in _sections(found, sections):
-            section.lay_out(target)
+            section.lay_out(target, (sections.get(section.stage) or {}).get("files") or ())
             sections[section.stage] = {"keys": section.keys, "files": section.files}
         # What somebody removed by hand is no longer part of the run.
         sections = {stage: section for stage, section in sections.items() if all((target / file).is_file() for file in section["files"])}
@@ -66,12 +66,19 @@ class _Section:
     def add(self, file: str, source: Path | Callable[[], bytes], sha256: str) -> None:
         self.files[file], self._sources[file] = sha256, source
 
-    def lay_out(self, target: Path) -> None:
-        """Make the folder hold this section; each folder or file of it is replaced whole, and only if it differs."""
+    def lay_out(self, target: Path, before: Collection[str]) -> None:
+        """Make the folder hold this section; each folder or file of it is replaced whole, and only if it differs.
+
+        ``before`` names the files of the section as it was: beside files of people's own, only those are removed.
+        """
         if SECTIONS[self.stage] in SHARED:
-            for file, sha256 in self.files.items():
+            # A page last, since it shows the rest.
+            for file, sha256 in sorted(self.files.items(), key=lambda item: (item[0].endswith(".html"), item[0])):
                 if not _same(target, file, {file: sha256}):
                     self._put(target, file, [file])
+            for file in sorted(set(before) - self.files.keys()):
+                if file.startswith(f"{SECTIONS[self.stage]}/") and ".." not in file.split("/"):
+                    _remove(target / file)
             return
         # The page last, since it links to the rest.
         tops = sorted({file.split("/")[0] for file in self.files}, key=lambda top: (top == "index.html", top))
@@ -100,7 +107,7 @@ class _Section:
 
 def _sections(found: list[tuple[Path, dict]], before: dict[str, dict]) -> Iterator[_Section]:
     """Yield the sections the given stages fill, the report last, since it links to the others."""
-    for stage in ("tables", "figures", "select", "export", "report"):
+    for stage in ("tables", "figures", "select", "pairs", "export", "report"):
         section = _Section(stage)
         for folder, manifest in found:
             if manifest.get("stage") != stage:
@@ -225,7 +232,7 @@ def _where(target: Path, sections: dict[str, dict]) -> str:
     """Say in one line where people look first."""
     if "report" in sections:
         return f"report: {(target / 'index.html').as_posix()}"
-    shown = [SECTIONS[stage] for stage in ("tables", "figures", "select", "export") if stage in sections]
+    shown = [SECTIONS[stage] for stage in ("tables", "figures", "select", "pairs", "export") if stage in sections]
     return f"run: {target.as_posix()}/" + (f" ({', '.join(shown)})" if shown else " (keys.json says where each stage's files are)")
 
 

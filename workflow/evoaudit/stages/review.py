@@ -1,4 +1,4 @@
-"""``evoaudit review``: write the list people label from, check what comes back, merge it."""
+"""``evoaudit review``: write what people look at and label from, check what comes back, merge it."""
 
 import argparse
 import csv
@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 from evoaudit.errors import InputError
-from evoaudit.stages import common
+from evoaudit.stages import common, pairs
 
 FRAME = ("trajectory_id", "benchmark", "agent", "task_id", "experiment", "raw_reward", "simulated")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommands ``build``, ``check``, ``merge`` and ``convert``."""
+    """Add the subcommands ``build``, ``pairs``, ``check``, ``merge`` and ``convert``."""
     commands = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     build = commands.add_parser(
@@ -28,6 +28,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--seed", type=int, default=0, help="seed of the order")
     build.add_argument("--out", type=Path, required=True, help="folder to write")
     build.set_defaults(act=_build)
+
+    page = commands.add_parser(
+        "pairs",
+        help="write the page for the quality control of T3 pairs",
+        description="Write index.html and its pictures: every mined T3 pair with the logged action, to accept or reject by keyboard. The "
+        "page needs no server; what it exports is what `probes.t3.reviewed` of a config names.",
+    )
+    pairs.inputs(page)
+    page.add_argument("--threads", type=int, default=1, help="worker threads; never changes the output")
+    page.add_argument("--out", type=Path, required=True, help="folder to write")
+    page.set_defaults(act=_pairs)
 
     check = commands.add_parser(
         "check",
@@ -113,6 +124,15 @@ def _build(args: argparse.Namespace) -> int:
         f"{args.out}: {len(chosen)} trajectories to label for {', '.join(dict.fromkeys(args.group))}; "
         "fill in a verdict for every row, then run `evoaudit review check`"
     )
+    return 0
+
+
+def _pairs(args: argparse.Namespace) -> int:
+    own = args.out / "index.html"
+    if args.out.is_dir() and any(args.out.iterdir()) and not (own.is_file() and b"t3-set-" in own.read_bytes()):
+        raise InputError(args.out, "is not empty", "give a new folder; its pictures are replaced as a whole")
+    found = pairs.write(args)
+    print(f"{(args.out / 'index.html').as_posix()}: {found.total()} pairs, {found['undecided']} undecided; open it in a browser")
     return 0
 
 

@@ -1,0 +1,41 @@
+"""Static pages in one file: style and script stand inside and are named by hash in the page's content security policy."""
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+
+def render(
+    template: Path,
+    context: Mapping[str, Any],
+    *,
+    style: str,
+    script: str,
+    images: str = "'self' data: file:",
+    more: str = "",
+    filters: Mapping[str, Callable] | None = None,
+    tests: Mapping[str, Callable] | None = None,
+) -> str:
+    """Render a template; ``style`` and ``script`` name files beside it, ``images`` is where pictures may come from."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template.parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(filters or {})
+    environment.tests.update(tests or {})
+    css, js = ((template.parent / name).read_text(encoding="utf-8") for name in (style, script))
+    policy = f"default-src 'none'; img-src {images}; style-src '{_hash(css)}'; script-src '{_hash(js)}'; base-uri 'none'; form-action 'none'{more}"
+    return environment.get_template(template.name).render(**context, style=Markup(css), script=Markup(js), policy=policy)
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,202 @@
+"""The page for the human quality control of T3 pairs (EvoGUI, §2.4): static, self-contained, worked by keyboard, opened as a file."""
+
+import base64
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from evoaudit.errors import one_line
+from evoaudit.identity import canonical
+from evoaudit.pictures import TILE
+from evoaudit.probes.reviewed import NONE, REASONS, Decisions
+from evoaudit.probes.t3 import TIERS
+from evoaudit.report import inline, load
+from evoaudit.report.pictures import want_originals
+from evoaudit.report.thumbs import Thumb, Thumbs
+from evoaudit.report.words import plain
+
+TEMPLATE = Path(__file__).parent / "templates" / "pairs.html.j2"
+#: Pictures are fitted into this box (width, height): legible, and long pages not too narrow.
+BOX = (1024, 2048)
+#: Longest texts shown, characters.
+GOAL, VALUE, TARGET = 10_000, 10_000, 2_000
+
+_ROWS = ("instance_id", "trajectory_id", "source", "domain", "website", "images", "goal", "slice", "simulated", "step", "answer")
+_ROWS += ("distractor_trajectory", "distractor_step")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the page shows around the items, by id."""
+
+    #: (trajectory, step) → the step.
+    steps: Mapping[tuple[str, int], dict]
+    #: (trajectory, step) → what changed on the screen.
+    changes: Mapping[tuple[str, int], dict]
+    #: Trajectory → the user's goal.
+    goals: Mapping[str, str]
+    #: Picture → (width, height) as logged.
+    sizes: Mapping[str, tuple[int, int]]
+
+
+def build(
+    folder: Path, mined: Path, normalised: Sequence[Path], roots: Mapping[str, Path], decisions: Decisions = NONE, threads: int = 1
+) -> Counter[str]:
+    """Write ``index.html`` and ``pictures/`` into ``folder``; return how many pairs are decided which way, and how many are not.
+
+    The files depend on the mined pairs, the logs and the decisions alone.
+    """
+    rows = load.rows([mined], "t3", _ROWS)
+    shown = {row["instance_id"]: _screens(row) for row in rows}
+    thumbs = Thumbs(folder, "pictures", BOX)
+    want_originals(thumbs, normalised, dict(roots), {picture for pictures in shown.values() for picture in pictures})
+    thumbs.make(threads)
+    context = _context(normalised, rows)
+    same = defaultdict(list)
+    for place, row in enumerate(rows):
+        same[row["trajectory_id"], row["step"]].append(place)
+    items = [
+        {
+            **_item(row, context),
+            "pictures": [_picture(thumbs.get(picture)) for picture in shown[row["instance_id"]]],
+            "same": [other for other in same[row["trajectory_id"], row["step"]] if other != place],
+        }
+        for place, row in enumerate(rows)
+    ]
+    made = {name: one.exported() for name, one in decisions.made.items()}
+    data = {
+        "set": set_of(shown),
+        "items": items,
+        "reasons": list(REASONS.items()),
+        "tiers": [tier for tier in TIERS if any(item["tier"] == tier for item in items)],
+        "decisions": {name: one for name, one in made.items() if name in shown},
+        "carried": [one for name, one in made.items() if name not in shown],
+    }
+    page = inline.render(
+        TEMPLATE,
+        {"data": Markup(_script_json(data)), "n": len(items), "set": data["set"], "simulated": any(row["simulated"] for row in rows)},
+        style="pairs.css",
+        script="pairs.js",
+        images="'self' file:",
+        more="; require-trusted-types-for 'script'; trusted-types 'none'",
+    )
+    (folder / "index.html").write_text(page, encoding="utf-8", newline="\n")
+    return Counter(decisions.made[name].decision if name in decisions.made else "undecided" for name in shown)
+
+
+def set_of(instances: Iterable[str]) -> str:
+    """Name a set of items by what is in it."""
+    return "t3-set-" + hashlib.blake2b(canonical(sorted(instances)).encode(), digest_size=8).hexdigest()
+
+
+def _screens(row: dict) -> tuple[str, str, str]:
+    """Return start, successor and distractor; the question shows the last two on either side."""
+    start, a, b = row["images"]
+    return (start, a, b) if row["answer"] == "A" else (start, b, a)
+
+
+def _context(normalised: Sequence[Path], rows: Sequence[dict]) -> Context:
+    started = {row["trajectory_id"] for row in rows}
+    known = started | {row["distractor_trajectory"] for row in rows}
+    wanted = {(row["trajectory_id"], row["step"]) for row in rows}
+    columns = ("trajectory_id", "step", "op", "op_raw", "value", "target", "url", "before_image")
+    steps = load.rows(normalised, "steps", columns, trajectory_id=started)
+    changes = load.rows(normalised, "changes", trajectory_id=started)
+    goals = load.rows(normalised, "trajectories", ("trajectory_id", "instruction"), trajectory_id=known)
+    found = Context(
+        {place: row for row in steps if (place := (row["trajectory_id"], row["step"])) in wanted},
+        {place: row for row in changes if (place := (row["trajectory_id"], row["step"])) in wanted},
+        {row["trajectory_id"]: row["instruction"] or "" for row in goals},
+        {},
+    )
+    pictures = {row["images"][0] for row in rows}
+    sizes = load.rows(normalised, "images", ("image_id", "width", "height"), image_id=pictures, status=["ok"])
+    found.sizes.update({row["image_id"]: (row["width"], row["height"]) for row in sizes})
+    return found
+
+
+def _item(row: dict, context: Context) -> dict[str, Any]:
+    place = row["trajectory_id"], row["step"]
+    step = context.steps.get(place, {})
+    size = context.sizes.get(row["images"][0])
+    target = step.get("target") or {}
+    return {
+        "id": row["instance_id"],
+        "tier": row["slice"],
+        "where": " · ".join(plain(part, 80) for part in dict.fromkeys((row["website"], row["domain"], row["source"])) if part),
+        "goal": _text(row["goal"], GOAL),
+        "step": row["step"],
+        "op": plain(step.get("op") or "unknown", 40),
+        "value": _text(step.get("value"), VALUE, spaces=True),
+        "target": _text(target.get("text"), TARGET),
+        "raw": _text(step.get("op_raw"), TARGET, spaces=True),
+        "url": _text(step.get("url"), TARGET),
+        "distractor": _origin(row, context),
+        "mark": _mark(target, size),
+        "change": _change(context.changes.get(place), size),
+        "simulated": row["simulated"],
+    }
+
+
+def _text(value: str | None, limit: int, spaces: bool = False) -> str:
+    """Return text from a log as one line; what is cut is counted. ``spaces`` keeps them as they were typed."""
+    text = one_line(value or "", limit) if spaces else plain(value or "", limit)
+    return f"{text} [{len(value):,} characters, cut here]" if value and text.endswith("…") and len(value) > limit else text
+
+
+def _origin(row: dict, context: Context) -> str:
+    """Say where the distractor is from."""
+    if row["distractor_trajectory"] == row["trajectory_id"]:
+        return f"{row['distractor_step'] - row['step']} screens after the start, in the same trajectory"
+    goal = _text(context.goals.get(row["distractor_trajectory"]), 400)
+    return f"from another trajectory{': ' + goal if goal else ''}"
+
+
+def _picture(thumb: Thumb | None) -> dict | None:
+    return None if thumb is None else {"src": thumb.src, "width": thumb.width, "height": thumb.height}
+
+
+def _mark(target: Mapping[str, float | None], size: tuple[int, int] | None) -> dict | None:
+    """Return where the action went on the start, in per cent of its sides: a box where the log has one, else a point."""
+    if size is None:
+        return None
+    box = [target.get(name) for name in ("left", "top", "width", "height")]
+    if all(value is not None for value in box) and box[2] > 0 and box[3] > 0:
+        return dict(zip(("left", "top", "width", "height"), _per_cent(box, size), strict=True))
+    point = [target.get(name) for name in ("x", "y")]
+    if all(value is not None for value in point):
+        return dict(zip(("left", "top"), _per_cent(point, size), strict=True))
+    return None
+
+
+def _per_cent(values: Sequence[float], size: tuple[int, int]) -> list[float]:
+    return [round(100 * value / size[k % 2], 3) for k, value in enumerate(values)]
+
+
+def _change(row: dict | None, size: tuple[int, int] | None) -> dict | None:
+    """Return the changed tiles as a bitmap, and how much of the picture the grid of tiles covers."""
+    if row is None or size is None or row["tiles"] is None or not row["changed_tiles"]:
+        return None
+    across, down = row["tiles_x"], row["tiles_y"]
+    return {
+        "across": across,
+        "down": down,
+        "width": round(100 * across * TILE / size[0], 3),
+        "height": round(100 * down * TILE / size[1], 3),
+        "tiles": row["changed_tiles"],
+        "bits": base64.b64encode(row["tiles"]).decode(),
+    }
+
+
+def _script_json(value: Any) -> str:
+    """Return JSON that can stand in a page's script element whatever text it holds."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
