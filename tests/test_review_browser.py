@@ -92,11 +92,12 @@ def tab(chromium, request):
 
 @pytest.fixture(scope="module")
 def twelve(tmp_path_factory):
-    """Twelve mined pairs and their page."""
-    there = bench(tmp_path_factory.mktemp("twelve"))
+    """Twelve mined pairs of twelve transitions, and their page."""
+    there = bench(tmp_path_factory.mktemp("twelve"), logs(40, steps=4))
     mined = there.mine()
-    assert len(ids(mined)) == 12
-    return there, mined, there.page(mined)
+    page = there.page(mined)
+    assert len(ids(mined)) == 12 and not any(item["same"] for item in payload(page)["items"])
+    return there, mined, page
 
 
 def test_twelve_pairs_are_labelled_by_keyboard_with_a_reload_half_way(twelve, tab, tmp_path):
@@ -152,6 +153,22 @@ def test_deciding_passes_over_what_is_decided_and_a_correction_stays_in_place(tw
     one.press("Home", "3")
     assert one.number == 1 and one.text("state") == "rejected: asynchronous refresh"
     assert one.press("n").number == 3
+
+
+def test_what_is_wrong_with_two_screens_is_wrong_beside_every_distractor(tmp_path, tab):
+    there = bench(tmp_path, logs(6, steps=4))
+    folder = there.page(there.mine())
+    items = payload(folder)["items"]
+    number, item = next((n, item) for n, item in enumerate(items, 1) if item["same"])
+    one = tab(folder).press("g", *str(number), "Enter", "5")
+    one.page.keyboard.type("the distractor could follow too")
+    one.press("Enter")
+    assert "1 of 12" in one.text("counts")
+    one.press("u", "4")
+    assert f"{1 + len(item['same'])} of 12" in one.text("counts")
+    found = reviewed.read(one.export(tmp_path / "e.jsonl")).rejected
+    assert found == dict.fromkeys([item["id"], *(items[k]["id"] for k in item["same"])], "incidental_change")
+    assert "0 of 12" in one.press("u").text("counts")
 
 
 def test_keys_work_on_buttons_and_not_in_boxes(twelve, tab):
@@ -250,20 +267,21 @@ def test_an_earlier_export_is_taken_and_contradictions_are_put_again(twelve, tab
     assert len(settled.accepted) == 2 and list(settled.rejected.values()) == ["page_load"]
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ('{"instance_id": "t3-strange", "decision": "accept", "set": "t3-set-x"}\n', "another set of pairs (t3-set-x)"),
-        ('{"instance_id": "t3-strange", "decision": "accept"}\nnonsense\n', "line 2: not JSON"),
-        ('{"instance_id": "t3-strange", "decision": "reject", "reason": "mood"}\n', "line 1: a reason that is not known"),
-        ("", "holds no decision"),
-    ],
-)
-def test_a_file_that_does_not_fit_changes_nothing(twelve, tab, tmp_path, text, told):
-    (tmp_path / "x.jsonl").write_text(text)
+def test_a_file_that_does_not_fit_changes_nothing(twelve, tab, tmp_path):
     one = tab(twelve[2]).press("a")
-    assert told in one.load(tmp_path / "x.jsonl")
-    assert "1 of 12 decided" in one.text("counts")
+    for number, (text, told) in enumerate(
+        (
+            ('{"instance_id": "t3-strange", "decision": "accept", "set": "t3-set-x"}\n', "another set of pairs (t3-set-x)"),
+            ('{"instance_id": "t3-strange", "decision": "accept"}\nnonsense\n', "line 2: not JSON"),
+            ('{"instance_id": "t3-strange", "decision": "reject", "reason": "mood"}\n', "line 1: a reason that is not known"),
+            ("", "holds no decision"),
+        )
+    ):
+        (tmp_path / f"{number}.jsonl").write_text(text)
+        one.load(tmp_path / f"{number}.jsonl")
+        one.shows("said", f"{number}.jsonl: nothing taken")
+        assert told in one.text("said")
+        assert "1 of 12 decided" in one.text("counts")
 
 
 def test_without_storage_the_page_warns_and_works(twelve, tab, tmp_path):
@@ -293,7 +311,7 @@ def test_time_away_is_cut(twelve, tab, tmp_path):
 
 
 def test_rejected_pairs_are_replaced_and_the_rest_is_taken_over(tmp_path, tab):
-    there = bench(tmp_path)
+    there = bench(tmp_path, logs(40, steps=4))
     first = there.mine()
     one = tab(there.page(first)).press("1", "a", "2", "a", "4", "a")
     decided = one.export(tmp_path / "round-1.jsonl")
@@ -326,7 +344,7 @@ HOSTILE = {
     0: '</script><script>document.title="owned"</script><img src=x onerror=alert(1)><!--<script>',
     1: "\u202egnp.exe \u2066\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627 \u2028\u2029 {{7*7}} ]]> &lt;b&gt;",
     2: "\U0001f469\u200d\U0001f680\U0001f600 " + "x" * 50_000,
-    3: "<iframe src='https://example.com/'></iframe><style>@import url(https://example.com/a.css)</style><a href='javascript:alert(1)'>x</a>",
+    3: "<iframe src='https://example.com/'></iframe><style>@import url(https://example.com/a)</style><a href='javascript:alert(1)'>x</a>",
     4: "<svg onload=alert(1)><link rel=prefetch href=//example.com/p><base href=//example.com/>",
 }
 
@@ -354,10 +372,10 @@ def test_a_script_that_got_onto_the_page_would_not_run(twelve, tab):
     one = tab(twelve[2])
     outcome = one.page.evaluate(
         """() => {
-          const tried = [];
+          const tried = [], attempt = (act) => { try { act(); } catch (error) { tried.push(error.name); } };
           const script = document.createElement("script");
-          try { script.text = "window.ran = 1"; document.body.append(script); } catch (error) { tried.push(error.name); }
-          try { document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='window.ran = 1'>"); } catch (error) { tried.push(error.name); }
+          attempt(() => { script.text = "window.ran = 1"; document.body.append(script); });
+          attempt(() => document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='window.ran = 1'>"));
           return [window.ran, tried];
         }"""
     )
@@ -366,14 +384,15 @@ def test_a_script_that_got_onto_the_page_would_not_run(twelve, tab):
     assert reached == "TypeError" and any("Content Security Policy" in fault for fault in one.faults)
 
 
-@pytest.mark.parametrize("options", [{"viewport": {"width": 320, "height": 640}}, {"color_scheme": "dark"}, {"forced_colors": "active"}])
-def test_narrow_dark_and_high_contrast_pages_show_the_decision_at_once(twelve, tab, options):
-    one = tab(twelve[2], **options)
-    height = one.page.evaluate("innerHeight")
-    for name in ("accept", "reject"):
-        box = one.page.locator(f".buttons .{name}").first.bounding_box()
-        assert box["width"] > 0 and box["y"] + box["height"] <= height
-    assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+def test_narrow_dark_and_high_contrast_pages_show_the_decision_at_once(twelve, tab):
+    one = tab(twelve[2])
+    for width, height, media in ((320, 640, {}), (1280, 720, {"color_scheme": "dark"}), (900, 700, {"forced_colors": "active"})):
+        one.page.set_viewport_size({"width": width, "height": height})
+        one.page.emulate_media(**media)
+        for name in ("accept", "reject"):
+            box = one.page.locator(f".buttons .{name}").first.bounding_box()
+            assert box["width"] > 0 and box["y"] + box["height"] <= height
+        assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 CONTRAST = """(selector) => {
@@ -388,11 +407,12 @@ CONTRAST = """(selector) => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_has_the_contrast_that_wcag_asks_for(twelve, tab, scheme):
-    one = tab(twelve[2], color_scheme=scheme).press("a", "k")
-    for selector in ("#goal", ".soft", ".buttons .accept", ".buttons .reject", "#state", "kbd", "#figure-distractor .large", ".tag"):
-        assert one.page.evaluate(CONTRAST, selector) >= 4.5, selector
+def test_text_has_the_contrast_that_wcag_asks_for(twelve, tab):
+    one = tab(twelve[2]).press("a", "k")
+    for scheme in ("light", "dark"):
+        one.page.emulate_media(color_scheme=scheme)
+        for selector in ("#goal", ".soft", ".buttons .accept", ".buttons .reject", "#state", "kbd", "#figure-distractor .large", ".tag"):
+            assert one.page.evaluate(CONTRAST, selector) >= 4.5, (scheme, selector)
 
 
 def test_every_control_has_a_name_and_focus_can_be_seen(twelve, tab):

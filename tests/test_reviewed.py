@@ -5,6 +5,7 @@ import shutil
 from itertools import permutations
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from made_pairs import bench, ids, payload
 
@@ -28,6 +29,12 @@ def accept(name: str, **more) -> dict:
 
 def reject(name: str, reason: str | None = "page_load", **more) -> dict:
     return {"instance_id": name, "decision": "reject", "reason": reason, **more}
+
+
+def table(mined: Path, out: Path) -> list[dict]:
+    """Return the rows of the run's table of the review."""
+    assert main(["stats", "--mined", str(mined / "manifest.json"), "--seed", "1", "--out", str(out)]) == 0
+    return pq.read_table(out / "t3_review.parquet").to_pylist()
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +94,7 @@ def test_two_files_that_contradict_are_one_line_that_says_what_to_do(tmp_path):
 
 
 def test_an_export_of_another_set_is_one_line(there, tmp_path):
-    made, mined = there
+    _, mined = there
     own = write(tmp_path / "own.jsonl", accept(ids(mined)[0]))
     other = write(tmp_path / "other.jsonl", *(accept(f"t3-{k}", set="t3-set-77") for k in range(9)))
     with pytest.raises(InputError) as caught:
@@ -118,12 +125,21 @@ def test_the_reviewers_reasons_are_counted_by_tier(there, tmp_path):
         "same_domain": {"accepted": 0, "undecided": 4, "rejected": {}},
         "long_skip": {"accepted": 0, "undecided": 4, "rejected": {"other": 1}},
     }
+    rows = table(again, tmp_path / "stats")
+    assert [(row["tier"], row["items"], row["reviewed"], row["accepted"], row["rejected"], row["share"]) for row in rows] == [
+        ("cross", 4, 3, 1, 2, 25),
+        ("same_domain", 4, 0, 0, 0, 0),
+        ("long_skip", 4, 1, 0, 1, 0),
+        ("all", 12, 4, 1, 3, pytest.approx(100 / 12)),
+    ]
+    assert [rows[-1][reason] for reason in reviewed.REASONS] == [1, 1, 0, 0, 1]
     dropped = {row["detail"] for row in read_rows(again, "drops") if row["reason"] == "rejected_by_reviewer"}
     assert dropped == {f"page load ({cross[0]})", f"advertisement ({cross[1]})", f"other ({skip[0]})"}
 
 
-def test_without_decisions_nothing_is_said_of_a_review(there):
+def test_without_decisions_nothing_is_said_of_a_review(there, tmp_path):
     assert '"review"' not in (there[1] / "quotas.json").read_text()
+    assert table(there[1], tmp_path / "stats") == []
 
 
 def test_the_page_shows_each_pair_with_its_action_and_says_which_screen_is_which(there):

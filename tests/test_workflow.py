@@ -175,6 +175,8 @@ def test_a_folder_lost_from_the_middle_is_made_again(finished):
 def test_every_target_can_be_asked_for(finished):
     for target in ("data", "probes", "evogui", "sample", "audit", "review", "tables", "figures", "report", "export", "paper"):
         snakemake(finished, target)
+    page = finished / "results" / "runs" / "small" / "review" / "t3"
+    assert (page / "index.html").is_file() and any((page / "pictures").iterdir())
     export = finished / "results" / "runs" / "small" / "export"
     assert (export / "t1.parquet").is_file() and "simulated" in (export / "README.md").read_text()
 

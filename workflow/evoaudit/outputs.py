@@ -4,6 +4,7 @@ TABLES = (
     "ingest",
     "split",
     "domains",
+    "t3_review",
     "alignment",
     "baselines",
     "evogui_main",

@@ -33,7 +33,8 @@ def render(
     environment.filters.update(filters or {})
     environment.tests.update(tests or {})
     css, js = ((template.parent / name).read_text(encoding="utf-8") for name in (style, script))
-    policy = f"default-src 'none'; img-src {images}; style-src '{_hash(css)}'; script-src '{_hash(js)}'; base-uri 'none'; form-action 'none'{more}"
+    own = f"style-src '{_hash(css)}'; script-src '{_hash(js)}'"
+    policy = f"default-src 'none'; img-src {images}; {own}; base-uri 'none'; form-action 'none'{more}"
     return environment.get_template(template.name).render(**context, style=Markup(css), script=Markup(js), policy=policy)
 
 

@@ -12,6 +12,7 @@ from evoaudit.tables.spec import TABLES, Table
 PROBES = (
     "split",
     "domains",
+    "t3_review",
     "baselines",
     "evogui_main",
     "evogui_intervals",

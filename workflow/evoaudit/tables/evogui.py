@@ -6,6 +6,8 @@ from collections import Counter
 
 import numpy as np
 
+from evoaudit.jsonfile import read_json
+from evoaudit.probes.reviewed import REASONS
 from evoaudit.stats import (
     brier_score,
     expected_calibration_error,
@@ -131,6 +133,34 @@ def domains(panel: Panel) -> list[dict]:
                 "trajectories": len(trajectories),
                 "top_trajectory_share": _percent(max(trajectories.values()), total),
                 "simulated": any(bool(items.simulated.any()) for items in held),
+            }
+        )
+    return rows
+
+
+def t3_review(panel: Panel) -> list[dict]:
+    """Return what people decided on T3 pairs, by tier and together, as mining counted it."""
+    mined, items = panel.run.folders.mined, panel.items["t3"]
+    found = read_json(mined / "quotas.json")["tasks"]["t3"]["slices"] if mined and (mined / "quotas.json").is_file() else {}
+    tiers = {tier: one["review"] for tier, one in found.items() if "review" in one}
+    if not tiers:
+        return []
+    rows = []
+    for tier in (*tiers, "all"):
+        told = list(tiers.values()) if tier == "all" else [tiers[tier]]
+        accepted, undecided = (sum(one[name] for one in told) for name in ("accepted", "undecided"))
+        reasons = {reason: sum(one["rejected"].get(reason, 0) for one in told) for reason in REASONS}
+        rejected = sum(reasons.values())
+        rows.append(
+            {
+                "tier": tier,
+                "items": accepted + undecided,
+                "reviewed": accepted + rejected,
+                "share": _percent(accepted, accepted + undecided),
+                "accepted": accepted,
+                "rejected": rejected,
+                **reasons,
+                "simulated": bool(items.simulated[(items.slices == tier) | (tier == "all")].any()),
             }
         )
     return rows

@@ -108,7 +108,7 @@ function go(index) {
   tick();
   current = index;
   blinked = wanting = false;
-  if (view !== "three") [view, chosen] = ["three", 0];
+  chosen = 0;
   draw();
   keep();
   const item = items[index];
@@ -135,11 +135,14 @@ function nextOpen() {
 
 // ---- deciding
 
-function change(id, line) {
-  history.push({id, line: changed.has(id) ? changed.get(id) : undefined, disputed: disputed.get(id)});
+// Changes made together are undone together.
+function change(lines) {
+  history.push(lines.map(([id]) => ({id, line: changed.has(id) ? changed.get(id) : undefined, disputed: disputed.get(id)})));
   if (history.length > UNDO) history.shift();
-  changed.set(id, line);
-  disputed.delete(id);
+  for (const [id, line] of lines) {
+    changed.set(id, line);
+    disputed.delete(id);
+  }
   unexported = true;
 }
 
@@ -157,8 +160,11 @@ function decide(decision, reason) {
   drafts.delete(id);
   const line = {instance_id: id, decision, reason: decision === "accept" ? null : reason, note, set: data.set};
   if (reviewer) line.reviewer = reviewer;
-  change(id, line);
-  const told = `Pair ${current + 1} ${words(line)}.`;
+  // What is wrong with two screens is wrong with them beside any distractor.
+  const others = decision === "reject" && reason !== "other" ? items[current].same.filter((index) => stateOf(items[index].id) === "undecided") : [];
+  change([[id, line], ...others.map((index) => [items[index].id, {...line, instance_id: items[index].id}])]);
+  const also = others.length ? `, and ${others.map((index) => index + 1).join(", ")} with the same two screens` : "";
+  const told = `Pair ${current + 1} ${words(line)}${also}.`;
   const waiting = before === "undecided" || before === "disputed";
   draw();
   if (waiting) nextOpen();
@@ -178,7 +184,7 @@ function saveNote() {
       say("“other” needs a note; the old one stays.");
       return;
     }
-    change(id, {...line, note, set: data.set, ...(reviewer ? {reviewer} : {})});
+    change([[id, {...line, note, set: data.set, ...(reviewer ? {reviewer} : {})}]]);
     draw();
     say("Note saved.");
   }
@@ -188,17 +194,19 @@ function saveNote() {
 function undo() {
   const last = history.pop();
   if (!last) return say("Nothing to undo.");
-  if (last.line === undefined) changed.delete(last.id); else changed.set(last.id, last.line);
-  if (last.disputed) disputed.set(last.id, last.disputed); else disputed.delete(last.id);
+  for (const {id, line, disputed: before} of last) {
+    if (line === undefined) changed.delete(id); else changed.set(id, line);
+    if (before) disputed.set(id, before); else disputed.delete(id);
+  }
   unexported = true;
-  go(place.get(last.id));
-  say(`Undone: pair ${current + 1} is ${stateWords(last.id)}.`);
+  go(place.get(last[0].id));
+  say(`Undone: pair ${current + 1} is ${stateWords(last[0].id)}.`);
 }
 
 function takeBack() {
   const id = items[current].id;
   if (!decisionOf(id)) return say("This pair is not decided.");
-  change(id, null);
+  change([[id, null]]);
   draw();
   keep();
   say(`Pair ${current + 1} is undecided again.`);
@@ -294,11 +302,11 @@ function take(found) {
       if (!said.some((other) => other.reviewer === line.reviewer && other.decision === line.decision)) disputed.set(id, [...said, line]);
       contrary += 1;
     } else if (!own) {
-      change(id, line);
+      change([[id, line]]);
       if (line.seconds && !seconds.has(id)) seconds.set(id, line.seconds);
       taken += 1;
     } else if (own.decision !== line.decision) {
-      history.push({id, line: changed.has(id) ? changed.get(id) : undefined, disputed: undefined});
+      history.push([{id, line: changed.has(id) ? changed.get(id) : undefined, disputed: undefined}]);
       disputed.set(id, [own, line]);
       contrary += 1;
     }
