@@ -7,15 +7,19 @@ import runpy
 import sys
 
 import pytest
+import yaml
+from made_pairs import bench
 from PIL import Image
 
+from evoaudit import config as configs
 from evoaudit import sources
 from evoaudit.__main__ import main
 from evoaudit.actions import OPS
+from evoaudit.probes import reviewed
 from evoaudit.resources import ROOT
 from evoaudit.sources import MODULES, plain, reader
 
-OWN, KINDS = ROOT / "docs" / "bring-your-own-logs.md", ROOT / "docs" / "sources.md"
+OWN, KINDS, PAIRS = (ROOT / "docs" / f"{name}.md" for name in ("bring-your-own-logs", "sources", "reviewing-pairs"))
 
 
 def block(name: str) -> str:
@@ -120,9 +124,46 @@ def test_every_kind_is_described_with_its_licence_and_layout(kind):
 
 
 def test_pages_refer_to_what_is_there():
-    for page in (OWN, KINDS):
+    for page in (OWN, KINDS, PAIRS):
         text = page.read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#]+)(?:#[\w-]+)?\)", text):
             assert (page.parent / target).is_file(), target
         for anchor in re.findall(r"\]\(#([\w-]+)\)", text):
             assert f"\n## {anchor}\n" in text, anchor
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", PAIRS.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_command_that_writes_the_page_of_pairs_works(tmp_path, monkeypatch, capsys):
+    there = bench(tmp_path)
+    there.mine().rename(tmp_path / "mined")
+    there.normalised.rename(tmp_path / "normalised")
+    (tmp_path / "data").mkdir()
+    there.root.rename(tmp_path / "data" / "own")
+    monkeypatch.chdir(tmp_path)
+    (command,) = [line for text in blocks("sh") for line in text.splitlines() if line.startswith("evoaudit ")]
+    assert main(command.split()[1:]) == 0
+    assert "pairs/index.html: 12 pairs, 12 undecided" in capsys.readouterr().out
+    target = next(line.split()[1] for text in blocks("sh") for line in text.splitlines() if line.startswith("snakemake "))
+    assert f"use rule all as {target} with:" in (ROOT / "Snakefile").read_text(encoding="utf-8")
+
+
+def test_the_keys_and_reasons_of_the_page_of_pairs_are_those_listed():
+    page = PAIRS.read_text(encoding="utf-8")
+    rows = [line.partition("|")[2].partition("|")[0] for line in page.partition("| key |")[2].partition("\n\n")[0].splitlines()[2:]]
+    help_ = (ROOT / "workflow/evoaudit/review/templates/pairs.html.j2").read_text(encoding="utf-8").partition('class="keys"')[2]
+    keys = {key for term in re.findall(r"<dt>(.*?)</dt>", help_) for key in re.findall(r"<kbd>(.*?)</kbd>", term)}
+    assert {key for row in rows for key in re.findall(r"`(.+?)`", row)} == keys - {"Esc"}
+    listed = page.partition("| reason |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert [re.match(r"\| `(\w+)` \|", line)[1] for line in listed] == list(reviewed.REASONS)
+
+
+def test_the_line_and_the_config_of_the_page_of_pairs_are_read(tmp_path):
+    (line,) = blocks("json")
+    (tmp_path / "ana.jsonl").write_text(line, encoding="utf-8")
+    (found,) = reviewed.read(tmp_path / "ana.jsonl").made.values()
+    assert found.exported() == {name: value for name, value in json.loads(line).items() if value != ""}
+    (tree,) = blocks("yaml")
+    assert configs.check(yaml.safe_load(tree)).probes.t3.reviewed == ("decisions/ana.jsonl", "decisions/ben.jsonl")

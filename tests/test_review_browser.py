@@ -175,6 +175,10 @@ def test_keys_work_on_buttons_and_not_in_boxes(twelve, tab):
     one = tab(twelve[2])
     one.page.focus("#next")
     assert one.press("a").number == 2
+    one.page.focus("#tier")
+    assert one.press("j").number == 3 and one.page.input_value("#tier") == "all"
+    one.press("k")
+    one.page.evaluate("document.activeElement.blur()")
     one.press("m")
     one.page.keyboard.type("a1uj")
     assert one.number == 2 and one.page.input_value("#note") == "a1uj" and "1 of 12" in one.text("counts")

@@ -525,7 +525,8 @@ addEventListener("keydown", (event) => {
     }
     return;
   }
-  if (box) return typing(event, box);
+  // A list keeps its arrows, but its letters are no search: it holds few words.
+  if (box && !(box.tagName === "SELECT" && event.key.length === 1 && event.key !== " ")) return typing(event, box);
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (help.open) {
     if (key === "?") { event.preventDefault(); help.close(); }
