@@ -7,8 +7,8 @@ const REASONS = data.reasons.map(([code]) => code), WORDS = new Map(data.reasons
 const SHOWS = ["all", "undecided", "reject", "accept", "disputed"];
 const SLOTS = ["start", "successor", "distractor"];
 const KEPT = "evoaudit:" + data.set;
-// Seconds without a sign of life that still count as looking, and changes that can be undone.
-const IDLE = 60, UNDO = 1000;
+// Seconds without a sign of life that still count as looking, changes that can be undone, and bytes of a file that is read.
+const IDLE = 60, UNDO = 1000, LARGEST = 64 * 2 ** 20;
 
 const byId = (id) => document.getElementById(id);
 const given = new Map(Object.entries(data.decisions));
@@ -275,6 +275,7 @@ async function importFiles(files) {
   const told = [];
   for (const file of files) {
     try {
+      if (file.size > LARGEST) throw new Error("it is too large for decisions");
       told.push(`${file.name}: ${take(parse(await file.text()))}`);
     } catch (error) {
       told.push(`${file.name}: nothing taken: ${error.message}`);
@@ -471,7 +472,7 @@ function zoom() {
   view = {three: "one", one: "full", full: "three"}[view];
   if (view === "three") chosen = 0;
   drawScreens();
-  if (view === "full") byId("stage").querySelector(".screens").focus();
+  if (view === "full") byId("screens").focus({focusVisible: false});
 }
 
 function cycle(list, value) {
