@@ -245,7 +245,7 @@ def test_a_run_that_mines_no_pairs_has_no_page():
     assert plan(cross=0).of("pairs") == () and len(plan().of("pairs")) == 1
 
 
-def test_a_run_lays_the_page_out_and_leaves_what_people_put_beside_it(there, tmp_path):
+def test_a_run_lays_the_page_out_and_leaves_what_people_put_beside_it(there, tmp_path, capsys):
     made, mined = there
     results = tmp_path / "results"
 
@@ -257,6 +257,7 @@ def test_a_run_lays_the_page_out_and_leaves_what_people_put_beside_it(there, tmp
         return results / "runs" / "r" / "review" / "t3"
 
     page = publish("k1")
+    assert f"T3 pairs to review: {page.as_posix()}/index.html" in capsys.readouterr().out
     first = {path.name for path in (page / "pictures").iterdir()}
     own = write(page / "ana.jsonl", *(reject(name) for name in ids(mined)[:6]))
     assert publish("k2", own) == page and own.is_file()

@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> None:
         _write(target / "keys.json", plan)
         _write(target / "manifest.json", _manifest(name, plan, sections, args.results))
     print(_where(target, sections))
+    if any(manifest.get("stage") == "pairs" for _, manifest in found):
+        print(f"T3 pairs to review: {(target / 'review' / 't3' / 'index.html').as_posix()}")
 
 
 @dataclass

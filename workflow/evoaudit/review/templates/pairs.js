@@ -386,7 +386,7 @@ function drawScreens() {
   });
   byId("blink").setAttribute("aria-pressed", blinked);
   byId("outline").setAttribute("aria-pressed", outlined);
-  put("view", view === "three" ? (blinked ? "the successor stands in the start’s place" : "") : view === "one" ? "one screen, fitted" : "one screen, full size");
+  put("view", {three: blinked ? "the successor stands in the start’s place" : "", one: "one screen, fitted", full: "one screen, full size"}[view]);
 }
 
 function drawCounts() {
@@ -399,7 +399,8 @@ function drawCounts() {
   }
   const done = count.accept + count.reject;
   byId("bar").value = done;
-  put("counts", `${done} of ${items.length} decided: ${count.accept} accepted, ${count.reject} rejected` + (count.disputed ? `, ${count.disputed} disputed` : ""));
+  const contrary = count.disputed ? `, ${count.disputed} disputed` : "";
+  put("counts", `${done} of ${items.length} decided: ${count.accept} accepted, ${count.reject} rejected${contrary}`);
   put("tiers", [...tiers].map(([name, [some, all]]) => `${word(name)} ${some}/${all}`).join(" · "));
   let n = 0;
   for (let index = 0; index < items.length; index++) n += matches(index);
@@ -434,7 +435,8 @@ function draw() {
     others.append(button, " ");
   });
   for (const button of byId("buttons").querySelectorAll("button")) {
-    button.setAttribute("aria-pressed", Boolean(line) && state !== "disputed" && button.dataset.decision === line.decision && (button.dataset.reason || null) === (line.reason || null));
+    const meant = line && state !== "disputed" && button.dataset.decision === line.decision;
+    button.setAttribute("aria-pressed", Boolean(meant) && (button.dataset.reason || null) === (line.reason || null));
   }
   const note = byId("note");
   if (!wanting) note.value = line ? line.note || "" : drafts.get(item.id) || "";
