@@ -13,13 +13,13 @@ from markupsafe import Markup
 
 from evoaudit.errors import one_line
 from evoaudit.identity import canonical
-from evoaudit.pictures import TILE
 from evoaudit.probes.reviewed import NONE, REASONS, Decisions
 from evoaudit.probes.t3 import TIERS
 from evoaudit.report import inline, load
 from evoaudit.report.pictures import want_originals
 from evoaudit.report.thumbs import Thumb, Thumbs
 from evoaudit.report.words import plain
+from evoaudit.screens import TILE
 
 TEMPLATE = Path(__file__).parent / "templates" / "pairs.html.j2"
 #: Pictures are fitted into this box (width, height): legible, and long pages not too narrow.
