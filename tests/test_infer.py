@@ -23,7 +23,7 @@ from evoaudit import prompts, schema, store
 from evoaudit.__main__ import main
 from evoaudit.errors import InputError
 from evoaudit.infer import base, engine, prices
-from evoaudit.infer.builtin import NAMES, Solver
+from evoaudit.infer.builtin import Solver
 from evoaudit.infer.journal import NAME, Journal
 from evoaudit.infer.predict import predict
 
@@ -614,17 +614,19 @@ def screen(*boxes: tuple[int, int, int, int], size: tuple[int, int] = (400, 300)
     return picture
 
 
-def solver(name: str, pictures: dict[str, Image.Image], condition: str = "full", seed: int = 7) -> Solver:
-    return Solver(name, base.Attachments(Pictures(pictures)), condition=condition, seed=seed)
+def solver(name: str, pictures: dict[str, Image.Image], condition: str = "full", seed: int = 7) -> Callable[[str, dict, int], dict]:
+    """Return a built-in solver as a function of task, probe and replicate."""
+    found = Solver(name, base.Attachments(Pictures(pictures)), seed=seed)
+    return lambda task, row, run: json.loads(found.answer(prompts.view(task, row, condition=condition), row["instance_id"], run))
 
 
 def test_similarity_takes_the_nearer_candidate_and_orders_a_page_that_fills_up():
     rows = [(10, 20 + 40 * n, 300, 40 + 40 * n) for n in range(5)]
     pictures = {f"s{n}": screen(*rows[:n]) for n in range(6)}
     similar = solver("image-similarity", pictures)
-    far = json.loads(similar.answer("t3", probe("a", ["s1", "s5", "s2"]), 0))
+    far = similar("t3", probe("a", ["s1", "s5", "s2"]), 0)
     assert far["answer"] == "B" and 0.5 < far["confidence"] <= 1
-    assert json.loads(similar.answer("t1", probe("a", ["s3", "s1", "s5", "s2"]), 0))["order"] == [2, 4, 1, 3]
+    assert similar("t1", probe("a", ["s3", "s1", "s5", "s2"]), 0)["order"] == [2, 4, 1, 3]
 
 
 @pytest.mark.parametrize(
@@ -638,34 +640,34 @@ def test_similarity_takes_the_nearer_candidate_and_orders_a_page_that_fills_up()
     ],
 )
 def test_similarity_tells_actions_by_the_changed_area(before, after, action):
-    answer = json.loads(solver("image-similarity", {"a": before, "b": after}).answer("t2", probe("x", ["a", "b"]), 0))
+    answer = solver("image-similarity", {"a": before, "b": after})("t2", probe("x", ["a", "b"]), 0)
     assert (answer["action"], answer["value"]) == (action, "")
 
 
 def test_similarity_without_pictures_falls_back_on_constants():
     for condition in ("black", "metadata"):
         blind = solver("image-similarity", PICTURES.pictures, condition)
-        assert json.loads(blind.answer("t1", probe("x", ["p2", "p0", "p1"]), 0))["order"] == [1, 2, 3]
-        assert json.loads(blind.answer("t2", probe("x", ["p0", "p1"]), 0))["action"] == "click"
-        assert json.loads(blind.answer("t3", probe("x", ["p0", "p1", "p2"]), 0)) == {"answer": "A", "confidence": 0.5}
+        assert blind("t1", probe("x", ["p2", "p0", "p1"]), 0)["order"] == [1, 2, 3]
+        assert blind("t2", probe("x", ["p0", "p1"]), 0)["action"] == "click"
+        assert blind("t3", probe("x", ["p0", "p1", "p2"]), 0) == {"answer": "A", "confidence": 0.5}
 
 
 def test_the_random_solver_is_uniform_and_its_runs_differ():
     random = solver("random", {})
-    orders = [tuple(json.loads(random.answer("t1", probe(f"i{n}", ["a", "b", "c"]), 0))["order"]) for n in range(1200)]
+    orders = [tuple(random("t1", probe(f"i{n}", ["a", "b", "c"]), 0)["order"]) for n in range(1200)]
     # 1,200 draws over 6 orders: mean 200, sd 13.
     assert all(140 < orders.count(order) < 260 for order in set(orders)) and len(set(orders)) == 6
-    actions = [json.loads(random.answer("t2", probe(f"i{n}", ["a", "b"]), 0)) for n in range(900)]
+    actions = [random("t2", probe(f"i{n}", ["a", "b"]), 0) for n in range(900)]
     assert all(240 < [a["action"] for a in actions].count(word) < 360 for word in ("click", "type", "select"))
     assert {a["value"] for a in actions} == {""}
-    sides = [[json.loads(random.answer("t3", probe(f"i{n}", ["a", "b", "c"]), run))["answer"] for n in range(200)] for run in range(2)]
+    sides = [[random("t3", probe(f"i{n}", ["a", "b", "c"]), run)["answer"] for n in range(200)] for run in range(2)]
     assert sides[0] != sides[1] and 70 < sides[0].count("A") < 130
 
 
 def test_builtin_predictions_depend_on_no_order_thread_or_folder(tmp_path):
     probes = t3(*(f"i-{n}" for n in range(20)))
     probes["t1"] = [probe(f"o-{n}", ["p0", "p1", "p2"], steps=[0, 1, 2], answer=[1, 2, 3]) for n in range(5)]
-    for name in NAMES:
+    for name in ("random", "majority", "image-similarity"):
         settings = {**settings_for(None), "name": name, "provider": "builtin", "model": name, "runs": 4 if name == "random" else 1}
         rows = run(settings, probes, tmp_path / "a", seed=3)
         turned = {task: rows_of[::-1] for task, rows_of in reversed(probes.items())}

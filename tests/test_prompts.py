@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from evoaudit import prompts
 from evoaudit.__main__ import main
+from evoaudit.conditions import CONDITIONS
 from evoaudit.errors import InputError
 from evoaudit.prompts import Image, Text
 from evoaudit.resources import PROMPTS
@@ -181,6 +182,9 @@ def test_a_papers_templates_are_imported_word_for_word(tmp_path, capsys):
     assert user.parts[0].text.startswith('Name the action. Reply {"action": "<one option>"}.\n\nOptions: "click", "type", "select"')
     assert prompts.render(imported["t3"], probe(3))[1].parts[0].text.startswith('A or B? Reply {"answer": "A" | "B"}.')
     assert sorted(path.name for path in (tmp_path / "imported/mine").iterdir()) == ["t1.yaml", "t2.yaml", "t3.yaml"]
+    for condition in CONDITIONS:
+        prompts.check(imported, condition)
+    assert [part.text for part in prompts.render(imported["t2"], probe(2), condition="after_only")[1].parts[1::2]] == ["After:"]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ CONTRACT = {
     "evogui_intervals": "rank model evogain evogain_low evogain_high t1 t2_joint t3 rank_low rank_high",
     "action_map": "source_action unified_action t2_use",
     "t2_recall": "group model t2_top1 click type select",
+    "t2_value_in_goal": "group model t2_joint joint_without n_in_goal joint_in_goal n_not joint_not",
     "t3_slices": "group model cross same_domain long_skip",
     "resolution": "model metric side_512 side_1024 difference difference_low difference_high",
     "shortcut_controls": "model condition t1 t1_kendall_tau t2_top1 t3",
@@ -216,7 +217,8 @@ def test_resolution_is_paired_and_controls_have_every_condition(probes):
             row["difference"] == pytest.approx(row["side_1024"] - row["side_512"])
             and row["difference_low"] <= row["difference"] <= row["difference_high"]
         )
-    assert [row["condition"] for row in rows(probes[0], "shortcut_controls")] == ["full", "black", "metadata"]
+    controlled = [row["condition"] for row in rows(probes[0], "shortcut_controls") if row["model"] == "beta-9b"]
+    assert controlled == ["full", "black", "metadata"]
 
 
 def test_pairs_of_models_share_resamples(probes):

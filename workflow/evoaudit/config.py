@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
+from evoaudit import conditions as known
 from evoaudit.errors import InputError
 from evoaudit.sources import MODULES
 
@@ -23,6 +24,8 @@ Share = Annotated[float, Field(gt=0, le=1)]
 
 #: Every kind that has a reader, and the simulated corpus.
 Kind = Literal[(*sorted(MODULES), "simulated")]
+#: What a model may be shown.
+Conditions = tuple[Literal[(*known.NAMES,)], ...]
 SIMULATED_FORMATS = ("mind2web", "weblinx", "agentrewardbench", "osworld", "plain")
 
 
@@ -144,9 +147,7 @@ class Probes(Section):
 class Inference(Section):
     """How models are asked; a model's own entry overrides these."""
 
-    conditions: tuple[Literal["full", "black", "metadata"], ...] = Field(
-        ("full",), description="full pictures, black pictures, or metadata only"
-    )
+    conditions: Conditions = Field(("full",), description=f"what models are shown: {known.described()}")
     max_image_side: tuple[Annotated[int, Field(ge=16, le=8192)], ...] = Field((512,), description="longest picture side, pixels")
     temperature: float = Field(0.0, ge=0, le=2, description="sampling temperature")
     max_output_tokens: int = Field(4096, ge=1, le=1_000_000, description="bound on one answer")
@@ -171,7 +172,7 @@ class Model(Section):
     api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="environment variable that holds the key")
     parameters_b: float | None = Field(None, gt=0, description="total parameters, billions")
     osworld: float | None = Field(None, ge=0, le=100, description="reported OSWorld success, percent")
-    conditions: tuple[Literal["full", "black", "metadata"], ...] | None = None
+    conditions: Conditions | None = None
     max_image_side: tuple[Annotated[int, Field(ge=16, le=8192)], ...] | None = None
     temperature: float | None = Field(None, ge=0, le=2)
     max_output_tokens: int | None = Field(None, ge=1, le=1_000_000)
@@ -180,14 +181,14 @@ class Model(Section):
     @model_validator(mode="after")
     def _provider_fits(self) -> "Model":
         if self.provider == "builtin" and (self.model or self.name) not in BUILTIN_MODELS:
-            raise ValueError(f"built-in models are {', '.join(sorted(BUILTIN_MODELS))}")
+            raise ValueError(f"built-in models are {', '.join(BUILTIN_MODELS)}")
         return self
 
 
 #: Providers whose answers this version can fetch; the others are refused by `doctor` and by the job that would need them.
 MODEL_PROVIDERS = frozenset({"builtin", "openai"})
 JUDGE_PROVIDERS = frozenset({"builtin"})
-BUILTIN_MODELS = frozenset({"random", "majority", "image-similarity"})
+BUILTIN_MODELS = ("random", "majority", "image-similarity", "ocr-difference")
 BUILTIN_JUDGES = frozenset({"rules", "simulated"})
 
 
@@ -299,6 +300,14 @@ class Config(Section):
             names = [entry.name for entry in getattr(self, section)]
             if twice := sorted({name for name in names if names.count(name) > 1}):
                 raise ValueError(f"{section}: the name '{twice[0]}' is used twice; names must differ")
+        return self
+
+    @model_validator(mode="after")
+    def _conditions_show_something(self) -> "Config":
+        asked = [("inference", self.inference.conditions), *((f"model '{one.name}'", one.conditions or ()) for one in self.models)]
+        for where, names in asked:
+            if fault := known.contradiction(names, self.inference.goal):
+                raise ValueError(f"{where}: {fault}")
         return self
 
 

@@ -11,6 +11,7 @@ TABLES = (
     "evogui_intervals",
     "action_map",
     "t2_recall",
+    "t2_value_in_goal",
     "t3_slices",
     "resolution",
     "shortcut_controls",

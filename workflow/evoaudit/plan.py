@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from evoaudit import hub
+from evoaudit import extras, hub
+from evoaudit.conditions import CONDITIONS
 from evoaudit.config import JUDGE_PROVIDERS, MODEL_PROVIDERS, SIMULATED_FORMATS, Config, Judge, Model, Source
 from evoaudit.errors import InputError
 from evoaudit.fingerprint import fingerprint
@@ -141,6 +142,9 @@ class _Maker:
                         else "use a built-in judge, or label files in audit.labels"
                     )
                     raise InputError(f"{kind} '{entry.name}'", f"provider '{entry.provider}' is not in this version", mend)
+        for model in self.config.models:
+            if model.provider == "builtin" and (model.model or model.name) == extras.OCR_MODEL:
+                extras.require_ocr(model.name)
 
     def run(self) -> list[Job]:
         config = self.config
@@ -306,6 +310,7 @@ class _Maker:
         defaults = self.config.inference
         prompts = _prompt_folder(defaults.prompts)
         random = model.provider == "builtin" and (model.model or model.name) == "random"
+        seed = self.config.run.seed
         jobs = []
         for condition in model.conditions or defaults.conditions:
             for side in model.max_image_side or defaults.max_image_side:
@@ -335,7 +340,7 @@ class _Maker:
                         "infer",
                         f"{model.name}/{condition}/{side}",
                         settings,
-                        self.config.run.seed if random else None,
+                        seed if random or CONDITIONS[condition].pictures == "other" else None,
                         {"mine": (mined,), "images": (pictures[side],)},
                         transport,
                         {"prompts": str(prompts)},

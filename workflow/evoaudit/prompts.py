@@ -18,15 +18,13 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evoaudit import store
+from evoaudit.conditions import CONDITIONS, TASKS, Task, contradiction
 from evoaudit.errors import InputError
 from evoaudit.parse import LABELS, VOCABULARY
 from evoaudit.resources import PROMPTS
 
-Task = Literal["t1", "t2", "t3"]
-Condition = Literal["full", "black", "metadata"]
 Goal = Literal["shown", "withheld"]
 
-TASKS: tuple[Task, ...] = ("t1", "t2", "t3")
 #: Longest goal, and longest metadata value, a prompt carries, in characters.
 GOAL_LIMIT, DATA_LIMIT = 2000, 200
 #: Largest prompt file and largest paper text that is read, in bytes.
@@ -39,9 +37,13 @@ _SLOTS = {
     "details": _TASK_SLOTS,
     "goal": frozenset({"goal"}),
     "metadata": _TASK_SLOTS | {"source", "domain"},
+    "text_only_goal": _TASK_SLOTS,
+    "after_only": _TASK_SLOTS,
     "images": frozenset({"position"}),
 }
 _PICTURES = {"t1": 1, "t2": 2, "t3": 3}
+#: Conditions whose prompt says that something is left out, each in a field of its own name.
+_INSTEAD = ("metadata", "text_only_goal", "after_only")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,19 @@ class Image:
 
     image_id: str
     black: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one question shows under one condition; of a probe, a model or a solver gets to see nothing else."""
+
+    task: Task
+    #: Pictures the question is about, shown or not.
+    k: int
+    images: tuple[Image, ...]
+    goal: str | None
+    #: Source and domain, where the condition tells them.
+    metadata: tuple[str | None, str | None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +100,9 @@ class Prompt(BaseModel):
     goal: str
     #: Stands in for pictures and goal in the metadata condition.
     metadata: str
+    #: Stand in for the pictures left out in the conditions of these names; without one its condition cannot be asked.
+    text_only_goal: str | None = None
+    after_only: str | None = None
     #: Labels before the pictures; T1 has one, repeated for every position.
     images: tuple[str, ...]
     #: JSON schema of the answer.
@@ -157,6 +175,9 @@ def _load(path: Path, task: Task) -> Prompt:
         raise InputError(f"{path}: task", f"is '{prompt.task}'", f"write '{task}'")
     if len(prompt.images) != _PICTURES[task]:
         raise InputError(f"{path}: images", f"has {len(prompt.images)} labels", f"give {_PICTURES[task]}")
+    for field in _INSTEAD:
+        if getattr(prompt, field) is not None and task not in CONDITIONS[field].tasks:
+            raise InputError(f"{path}: {field}", f"is not asked of {task.upper()}", "leave the field out")
     for field, text in _templates(prompt):
         template = Template(text)
         if not template.is_valid():
@@ -168,7 +189,7 @@ def _load(path: Path, task: Task) -> Prompt:
 
 
 def _templates(prompt: Prompt) -> Iterator[tuple[str, str]]:
-    for field in ("system", "user", "details", "goal", "metadata"):
+    for field in ("system", "user", "details", "goal", *_INSTEAD):
         if (text := getattr(prompt, field)) is not None:
             yield field, text
     for text in prompt.images:
@@ -180,34 +201,68 @@ def quote(text: str | None, limit: int) -> str:
     return json.dumps(store.text(text or "unknown", limit), ensure_ascii=False)
 
 
+def check(prompt_set: PromptSet, condition: str, goal: Goal = "shown") -> None:
+    """Refuse a condition that these prompts, or the setting of the goal, cannot ask."""
+    if condition not in CONDITIONS:
+        raise InputError(f"condition '{condition}'", "is unknown", f"choose one of {', '.join(CONDITIONS)}")
+    if fault := contradiction([condition], goal):
+        raise InputError(f"condition '{condition}'", fault, "show the goal, or leave the condition out")
+    for task in CONDITIONS[condition].tasks:
+        if condition in _INSTEAD and getattr(prompt_set[task], condition) is None:
+            raise InputError(
+                f"condition '{condition}'",
+                f"prompts '{prompt_set.name}' have no '{condition}' in {task}.yaml",
+                "add the field, as in resources/prompts/evogui-v1, or import the prompts again",
+            )
+
+
+def view(
+    task: Task, probe: Mapping[str, Any], *, condition: str = "full", goal: Goal = "shown", donor: Mapping[str, Any] | None = None
+) -> View:
+    """Return what a condition shows of a probe row; ``donor`` is the row that lends its pictures under `shuffled_images`."""
+    how = CONDITIONS[condition]
+    if task not in how.tasks or (donor is None) != (how.pictures != "other"):
+        raise ValueError(f"{condition} does not ask {task} like this")
+    images = probe["images"] if donor is None else donor["images"]
+    return View(
+        task,
+        len(probe["images"]),
+        tuple(Image(image_id, black=how.pictures == "black") for image_id in how.shown(images)),
+        probe.get("goal") if how.goal and goal == "shown" else None,
+        (probe["source"], probe["domain"]) if how.metadata else None,
+    )
+
+
 def render(
     prompt: Prompt,
     probe: Mapping[str, Any],
     *,
-    condition: Condition = "full",
+    condition: str = "full",
     goal: Goal = "shown",
+    donor: Mapping[str, Any] | None = None,
     vocabulary: Sequence[str] = VOCABULARY,
     labels: Sequence[str] = LABELS,
 ) -> tuple[Message, ...]:
     """Return the messages that ask one probe row under one condition (EvoGUI A.9 for `black` and `metadata`)."""
-    pictures = probe["images"]
-    slots = {"K": str(len(pictures)), "options": ", ".join(json.dumps(word) for word in vocabulary), "labels": " and ".join(labels)}
+    shown = view(prompt.task, probe, condition=condition, goal=goal, donor=donor)
+    slots = {"K": str(shown.k), "options": ", ".join(json.dumps(word) for word in vocabulary), "labels": " and ".join(labels)}
 
     def fill(text: str, **more: str) -> str:
         return Template(text).substitute(slots, **more)
 
-    user = fill(prompt.user)
+    paragraphs = [fill(prompt.user)]
     if prompt.details:
-        user += "\n\n" + fill(prompt.details)
-    if condition == "metadata":
-        user += "\n\n" + fill(prompt.metadata, source=quote(probe["source"], DATA_LIMIT), domain=quote(probe["domain"], DATA_LIMIT))
-        return _messages(fill(prompt.system), [Text(user)])
-    if goal == "shown" and probe.get("goal"):
-        user += "\n\n" + fill(prompt.goal, goal=quote(probe["goal"], GOAL_LIMIT))
-    parts: list[Text | Image] = [Text(user)]
-    names = prompt.images if len(prompt.images) > 1 else prompt.images * len(pictures)
-    for position, (label, image_id) in enumerate(zip(names, pictures, strict=True), start=1):
-        parts += [Text(fill(label, position=str(position))), Image(image_id, black=condition == "black")]
+        paragraphs.append(fill(prompt.details))
+    if condition in _INSTEAD:
+        source, domain = shown.metadata or (None, None)
+        paragraphs.append(fill(getattr(prompt, condition), source=quote(source, DATA_LIMIT), domain=quote(domain, DATA_LIMIT)))
+    if shown.goal:
+        paragraphs.append(fill(prompt.goal, goal=quote(shown.goal, GOAL_LIMIT)))
+    parts: list[Text | Image] = [Text("\n\n".join(paragraphs))]
+    names = prompt.images if len(prompt.images) > 1 else prompt.images * shown.k
+    # Where pictures are left out, they are the first ones: those that are shown keep their labels.
+    for position, image in enumerate(shown.images, start=len(names) - len(shown.images) + 1):
+        parts += [Text(fill(names[position - 1], position=str(position))), image]
     return _messages(fill(prompt.system), parts)
 
 
@@ -225,7 +280,14 @@ _FILLING: dict[Task, dict[str, Any]] = {
     "t2": {"images": ["Before:", "After:"], "details": "Options: $options"},
     "t3": {"images": ["Starting screen:", "Candidate A:", "Candidate B:"]},
 }
-_METADATA = "No screenshots are attached. Source: $source. Domain: $domain."
+_LEFT_OUT: dict[Task, dict[str, str]] = {
+    task: {
+        "metadata": "No screenshots are attached. Source: $source. Domain: $domain.",
+        "text_only_goal": "No screenshots are attached.",
+        **({"after_only": "The screenshot before the action is left out."} if task == "t2" else {}),
+    }
+    for task in TASKS
+}
 
 
 def import_paper(paper: Path, out: Path, name: str = "evogui-paper") -> Path:
@@ -247,7 +309,7 @@ def import_paper(paper: Path, out: Path, name: str = "evogui-paper") -> Path:
                 "system": _slots(rows["System"]),
                 "user": _slots(rows["User"]),
                 "goal": "User goal: $goal",
-                "metadata": _METADATA,
+                **_LEFT_OUT[task],
                 **_FILLING[task],
                 "schema": shipped()[task].answer,
             }

@@ -2,6 +2,8 @@
 
 import pyarrow as pa
 
+from evoaudit import conditions
+
 
 def _field(name: str, kind: pa.DataType, doc: str, nullable: bool = True) -> pa.Field:
     return pa.field(name, kind, nullable=nullable, metadata={"doc": doc})
@@ -219,11 +221,12 @@ PREPARED = pa.schema(
 PREDICTIONS = pa.schema(
     [
         _required("model", _S, ""),
-        _required("condition", _S, "`full`, `black` or `metadata`"),
+        _required("condition", _S, conditions.words()),
         _required("max_image_side", _I, ""),
         _required("run", _I, "replicate, 0 unless the solver is random"),
         _required("task", _S, "`t1`, `t2` or `t3`"),
         _required("instance_id", _S, ""),
+        _field("pictures_of", _S, "instance whose pictures were sent, where they are not its own (`shuffled_images`)"),
         _field("raw", _S, "the answer's text, untouched"),
         _required(
             "status",

@@ -58,7 +58,7 @@ def order_tau(given: list[int], truth: list[int]) -> float | None:
 def rows(
     identity: Mapping[str, Any], probes: Mapping[str, list[dict]], predictions: Mapping[tuple[str, str], Mapping]
 ) -> Iterator[dict[str, Any]]:
-    """Yield one row an instance of every task, answered or not, sorted by task and instance.
+    """Yield one row an instance of every task given, answered or not, sorted by task and instance.
 
     ``identity`` gives model, condition, max_image_side and run; ``predictions`` maps (task, instance_id) to its row.
     """

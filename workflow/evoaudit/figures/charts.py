@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from evoaudit.conditions import CONDITIONS
 from evoaudit.figures.style import (
     BLACK,
     BLUE,
@@ -30,8 +31,10 @@ from evoaudit.figures.style import (
     safe,
 )
 
+#: Heading of the solvers that need no model.
+BASELINE = "Baseline"
 GROUP_MARKS = {
-    "Baseline": ("X", GREY),
+    BASELINE: ("X", GREY),
     "Open-weight models": ("o", BLUE),
     "Closed-weight models": ("s", VERMILION),
     "Other models": ("D", GREEN),
@@ -210,27 +213,44 @@ def t3_slices(rows: Sequence[dict]) -> Figure:
 
 
 def controls(rows: Sequence[dict], chance: dict[str, float]) -> Figure:
-    """Draw every controlled model with and without its pictures."""
+    """Draw every model under every condition it was asked in, one above the other so that no mark hides another."""
     models = list(dict.fromkeys(row["model"] for row in rows))[:ROWS]
-    figure = new(1.5 + 0.3 * len(models))
+    named = [one for one in CONDITIONS.values() if any(row["condition"] == one.name for row in rows)]
+    asked = {
+        model: [one.name for one in named if any((row["model"], row["condition"]) == (model, one.name) for row in rows)] for model in models
+    }
+    step = 0.62 / max(1, len(named) - 1)
+
+    def height(model: str, condition: str) -> float:
+        """Return where a mark stands: a model's own conditions around its line."""
+        return models.index(model) + step * (asked[model].index(condition) - (len(asked[model]) - 1) / 2)
+
+    figure = new(1.5 + (0.26 + 0.05 * len(named)) * len(models))
     panels = figure.subplots(1, 3, sharey=True)
-    conditions = (("full", "with pictures", BLUE, "o"), ("black", "black pictures", BLACK, "s"), ("metadata", "metadata only", ORANGE, "^"))
     for axes, (metric, label) in zip(panels, (("t1", "T1 exact"), ("t2_top1", "T2 action"), ("t3", "T3")), strict=True):
         for place, model in enumerate(models):
             values = [row[metric] for row in rows if row["model"] == model and row[metric] is not None]
             if values:
                 axes.plot([min(values), max(values)], [place, place], color=PALE, linewidth=2, zorder=1)
-        for condition, name, colour, marker in conditions:
+        for number, one in enumerate(named):
             points = [
-                (row[metric], models.index(row["model"]))
+                (row[metric], height(row["model"], one.name))
                 for row in rows
-                if row["condition"] == condition and row["model"] in models and row[metric] is not None
+                if row["condition"] == one.name and row["model"] in models and row[metric] is not None
             ]
-            if points:
-                axes.plot(*zip(*points, strict=True), marker, color=colour, markersize=5, linestyle="none", label=name, zorder=3)
+            marker, colour = MARKERS[number % len(MARKERS)], COLOURS[number % len(COLOURS)]
+            axes.plot(
+                *(zip(*points, strict=True) if points else ([], [])),
+                marker,
+                color=colour,
+                markersize=4.5,
+                linestyle="none",
+                label=one.label,
+                zorder=3,
+            )
         if chance.get(metric) is not None:
             axes.axvline(chance[metric], color=GREY, linewidth=0.8, linestyle=DASHES[1])
-        rows_axis(axes, models)
+        rows_axis(axes, models, len({row["model"] for row in rows}) - len(models))
         percent_axis(axes, f"{label}, %")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.suptitle("What is left without vision (dashed: chance)", x=0.005, ha="left", fontsize=9, fontweight="bold")

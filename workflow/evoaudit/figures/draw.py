@@ -54,7 +54,9 @@ def _trend(data: Data) -> Figure | None:
 
 
 def _controls(data: Data) -> Figure | None:
-    rows = data.rows("shortcut_controls")
+    # A model asked under one condition alone has nothing to be held against; solvers are what the others are held against.
+    several = {row["model"] for row in data.rows("shortcut_controls") if row["condition"] != "full"}
+    rows = [row for row in data.rows("shortcut_controls") if row["model"] in several or row["group"] == charts.BASELINE]
     return charts.controls(rows, {row["metric"]: row["exact"] for row in data.rows("baselines")}) if rows else None
 
 
@@ -83,7 +85,7 @@ FIGURES: dict[str, tuple[str, str, Callable[[Data], Figure | None]]] = {
     "parameter_trend": ("EvoGain over model size", "evogui_intervals", _trend),
     "evogain_forest": ("EvoGain with intervals", "evogui_intervals", _forest),
     "t3_slices": ("T3 by distractor", "t3_slices", _plain("t3_slices", charts.t3_slices)),
-    "controls": ("Controls without vision", "shortcut_controls", _controls),
+    "controls": ("Controls and shortcut solvers", "shortcut_controls", _controls),
     "calibration": ("Confidence against accuracy", "reliability", _plain("reliability", charts.calibration)),
     "verdicts_by_benchmark": ("Audited verdicts by benchmark", "audit_verdicts", _verdicts),
     "diagnoses": ("Diagnoses of genuine failures", "audit_diagnoses", _plain("audit_diagnoses", charts.diagnoses)),

@@ -4,78 +4,80 @@
 - ``majority``: one constant answer a task that knows nothing of the labels: the order shown, `click`, candidate A.
 - ``image-similarity``: pixels only. T3 takes the candidate nearer to the starting screen; T1 the shortest way through all
   screens, begun at its emptier end, since work fills screens up; T2 goes by how much of the picture changed, and where.
+- ``ocr-difference``: T2 by the text that is new on the second screen, see `infer.ocr`; T1 and T3 as image-similarity does.
+
+A solver that is shown too few pictures answers as ``majority`` does.
 """
 
 import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from io import BytesIO
 from itertools import pairwise, permutations
-from typing import Any
 
 import numpy as np
 
 from evoaudit import streams
+from evoaudit.config import BUILTIN_MODELS
+from evoaudit.infer import ocr
 from evoaudit.infer.base import Attachments
+from evoaudit.infer.grey import CHANGED, grey
 from evoaudit.parse import LABELS, VOCABULARY
-from evoaudit.prompts import Image
+from evoaudit.prompts import Image, View
 
 #: Side of the thumbnails screens are compared by, pixels.
 _SIDE = 64
 #: Most screens for which every order is tried; beyond, the nearest neighbour is followed.
 _EXACT = 7
-#: Grey difference, of 255, above which a pixel counts as changed.
-_CHANGED = 24
 
 #: T2 by shares of the picture: largest share of changed pixels, and of the height and area of the box around them.
 #: Typing changes one line of one field, a choice a small patch; everything larger is taken for a click.
 _TYPE = {"changed": 0.02, "height": 0.08}
 _SELECT = {"changed": 0.05, "box": 0.15}
 
-
-NAMES = ("random", "majority", "image-similarity")
+NAMES = BUILTIN_MODELS
 
 
 class Solver:
-    """One built-in solver under one condition. Thread-safe: equal questions have equal answers."""
+    """One built-in solver. It sees what a model would see, and no more. Thread-safe: equal questions have equal answers."""
 
-    def __init__(self, name: str, attachments: Attachments, *, condition: str, seed: int) -> None:
-        self._attachments, self._condition, self._seed = attachments, condition, seed
-        solvers: dict[str, Callable[[str, dict, int], dict]] = {
+    def __init__(self, name: str, attachments: Attachments, *, seed: int) -> None:
+        self._attachments, self._seed = attachments, seed
+        solvers: dict[str, Callable[[View, str, int], dict]] = {
             "random": self._random,
             "majority": self._majority,
             "image-similarity": self._similar,
+            "ocr-difference": self._reading,
         }
         self._solve = solvers[name]
         self._thumb = lru_cache(maxsize=4096)(self._make_thumb)
+        self._text = ocr.Reader(attachments) if name == "ocr-difference" else None
 
-    def answer(self, task: str, probe: dict[str, Any], run: int) -> str:
+    def answer(self, view: View, instance_id: str, run: int) -> str:
         """Return the answer's text; KeyError if a picture it needs was not prepared."""
-        return json.dumps(self._solve(task, probe, run))
+        return json.dumps(self._solve(view, instance_id, run))
 
-    def _random(self, task: str, probe: dict, run: int) -> dict:
+    def _random(self, view: View, instance_id: str, run: int) -> dict:
         def draw(items: Sequence) -> list:
-            return streams.order(items, self._seed, f"random-solver-{task}", lambda item: f"{probe['instance_id']}/{run}/{item}")
+            return streams.order(items, self._seed, f"random-solver-{view.task}", lambda item: f"{instance_id}/{run}/{item}")
 
-        if task == "t1":
-            return {"order": draw(range(1, len(probe["images"]) + 1))}
-        if task == "t2":
+        if view.task == "t1":
+            return {"order": draw(range(1, view.k + 1))}
+        if view.task == "t2":
             return {"action": draw(VOCABULARY)[0], "value": "", "confidence": round(1 / len(VOCABULARY), 4)}
         return {"answer": draw(LABELS)[0], "confidence": 1 / len(LABELS)}
 
-    def _majority(self, task: str, probe: dict, run: int) -> dict:
-        if task == "t1":
-            return {"order": list(range(1, len(probe["images"]) + 1))}
-        return {"action": "click", "value": "", "confidence": 0.5} if task == "t2" else {"answer": LABELS[0], "confidence": 0.5}
+    def _majority(self, view: View, instance_id: str, run: int) -> dict:
+        if view.task == "t1":
+            return {"order": list(range(1, view.k + 1))}
+        return {"action": "click", "value": "", "confidence": 0.5} if view.task == "t2" else {"answer": LABELS[0], "confidence": 0.5}
 
-    def _similar(self, task: str, probe: dict, run: int) -> dict:
-        if self._condition == "metadata":
-            return self._majority(task, probe, run)
-        images = [Image(image_id, black=self._condition == "black") for image_id in probe["images"]]
-        if task == "t2":
-            return {"action": self._guess_action(*images), "value": "", "confidence": 0.5}
-        thumbs = [self._thumb(image) for image in images]
-        if task == "t1":
+    def _similar(self, view: View, instance_id: str, run: int) -> dict:
+        if len(view.images) < view.k:
+            return self._majority(view, instance_id, run)
+        if view.task == "t2":
+            return {"action": self._guess_action(*view.images), "value": "", "confidence": 0.5}
+        thumbs = [self._thumb(image) for image in view.images]
+        if view.task == "t1":
             return {"order": [position + 1 for position in _path(thumbs)]}
         start, *candidates = thumbs
         far = [_distance(start, candidate) for candidate in candidates]
@@ -83,13 +85,19 @@ class Solver:
         rest = sum(far) - far[best]
         return {"answer": LABELS[best], "confidence": round(rest / sum(far), 4) if sum(far) else 0.5}
 
+    def _reading(self, view: View, instance_id: str, run: int) -> dict:
+        if view.task != "t2" or len(view.images) < view.k:
+            return self._similar(view, instance_id, run)
+        action, value, confidence = ocr.action(self._text, *view.images)
+        return {"action": action, "value": value, "confidence": confidence}
+
     def _make_thumb(self, image: Image) -> np.ndarray:
-        return _grey(self._attachments.data(image), (_SIDE, _SIDE))
+        return grey(self._attachments.data(image), (_SIDE, _SIDE))
 
     def _guess_action(self, before: Image, after: Image) -> str:
-        first = _grey(self._attachments.data(before))
-        second = _grey(self._attachments.data(after), (first.shape[1], first.shape[0]))
-        rows, columns = np.nonzero(np.abs(first - second) > _CHANGED)
+        first = grey(self._attachments.data(before))
+        second = grey(self._attachments.data(after), (first.shape[1], first.shape[0]))
+        rows, columns = np.nonzero(np.abs(first - second) > CHANGED)
         if not rows.size:
             return "click"
         height = (int(np.ptp(rows)) + 1) / first.shape[0]
@@ -100,16 +108,6 @@ class Solver:
         return "select" if changed <= _SELECT["changed"] and box <= _SELECT["box"] else "click"
 
 
-def _grey(data: bytes, size: tuple[int, int] | None = None) -> np.ndarray:
-    from PIL import Image as Pixels
-
-    with Pixels.open(BytesIO(data)) as picture:
-        grey = picture.convert("L")
-    if size is not None and grey.size != size:
-        grey = grey.resize(size, Pixels.Resampling.BOX)
-    return np.asarray(grey, dtype=np.int32)
-
-
 def _distance(one: np.ndarray, other: np.ndarray) -> int:
     return int(np.abs(one - other).sum())
 
@@ -117,7 +115,7 @@ def _distance(one: np.ndarray, other: np.ndarray) -> int:
 def _ink(thumb: np.ndarray) -> int:
     """Count the pixels that differ from the commonest grey."""
     commonest = int(np.bincount(thumb.ravel(), minlength=256).argmax())
-    return int((np.abs(thumb - commonest) > _CHANGED).sum())
+    return int((np.abs(thumb - commonest) > CHANGED).sum())
 
 
 def _path(thumbs: list[np.ndarray]) -> list[int]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evoaudit import prompts, store
+from evoaudit import conditions, extras, prompts, store
+from evoaudit.conditions import CONDITIONS
 from evoaudit.errors import InputError
 from evoaudit.infer import builtin
 from evoaudit.infer.base import OK, Attachments, Pictures, Request, count, missing, request_key
@@ -26,15 +27,29 @@ class Question:
     task: str
     run: int
     probe: dict[str, Any]
+    #: The row whose pictures are sent, where they are another item's.
+    donor: dict[str, Any] | None = None
 
     @property
     def identity(self) -> tuple[int, str, str]:
         return self.run, self.task, self.probe["instance_id"]
 
 
-def questions(probes: Probes, runs: int) -> list[Question]:
-    """Return every question, sorted by identity."""
-    found = [Question(task, run, probe) for run in range(runs) for task, rows in probes.items() for probe in rows]
+def questions(probes: Probes, runs: int, condition: str = "full", seed: int | None = None) -> list[Question]:
+    """Return every question of the tasks a condition asks, sorted by identity.
+
+    ``probes`` are all items of the split, whichever are to be asked: which item lends its pictures depends on all of them.
+    """
+    found = []
+    for task in CONDITIONS[condition].tasks:
+        rows = probes.get(task, [])
+        lenders: dict[str, dict[str, Any]] = {}
+        if CONDITIONS[condition].pictures == "other":
+            if seed is None:
+                raise InputError(f"condition '{condition}'", "needs a seed", "give --seed")
+            known = {row["instance_id"]: row for row in rows}
+            lenders = {taker: known[giver] for taker, giver in conditions.donors(task, rows, seed).items()}
+        found += [Question(task, run, row, lenders.get(row["instance_id"])) for run in range(runs) for row in rows]
     return sorted(found, key=lambda question: question.identity)
 
 
@@ -51,15 +66,17 @@ def predict(
     say: Callable[[str], None] = lambda line: None,
 ) -> list[dict[str, Any]]:
     """Return the prediction rows; answers bought before are taken from the journal under ``out``."""
-    asked = questions(probes, int(settings.get("runs", 1)))
+    shown = {"condition": settings["condition"], "goal": settings.get("goal", "shown")}
+    prompts.check(prompt_set, **shown)
+    asked = questions(probes, int(settings.get("runs", 1)), settings["condition"], seed)
     attachments = Attachments(pictures)
     if settings["provider"] == "builtin":
-        return _solve(settings, asked, attachments, seed, threads)
+        return _solve(settings, asked, attachments, seed, threads, shown)
     if settings["provider"] != "openai":
         where = f"model '{settings['name']}': provider '{settings['provider']}'"
         what = "is not in this version" if settings["provider"] in _UNUSED else "is unknown"
         raise InputError(where, what, "use 'openai' with the vendor's OpenAI-compatible base_url")
-    return _ask(settings, asked, attachments, prompt_set, out, prices or {}, seed, say)
+    return _ask(settings, asked, attachments, prompt_set, out, prices or {}, seed, say, shown)
 
 
 def _row(settings: dict[str, Any], question: Question, record: Mapping[str, Any], price: Price | None = None) -> dict[str, Any]:
@@ -70,6 +87,7 @@ def _row(settings: dict[str, Any], question: Question, record: Mapping[str, Any]
         "run": question.run,
         "task": question.task,
         "instance_id": question.probe["instance_id"],
+        "pictures_of": question.donor["instance_id"] if question.donor else None,
         "raw": store.text(record.get("raw")),
         "status": record["status"],
         "finish_reason": store.text(record.get("finish_reason")),
@@ -85,19 +103,32 @@ def _no_picture(image_id: str) -> dict[str, Any]:
     return {"status": "picture_missing", "error": f"picture {image_id} was not prepared"}
 
 
+def _no_donor(question: Question, condition: str) -> dict[str, Any] | None:
+    """Return the record of a question that should show another item's pictures and has no such item."""
+    if CONDITIONS[condition].pictures != "other" or question.donor is not None:
+        return None
+    n = len(question.probe["images"])
+    return {"status": "picture_missing", "error": f"no other {question.task.upper()} item has {n} pictures to lend that are not this one's"}
+
+
 def _solve(
-    settings: dict[str, Any], asked: list[Question], attachments: Attachments, seed: int | None, threads: int
+    settings: dict[str, Any], asked: list[Question], attachments: Attachments, seed: int | None, threads: int, shown: dict[str, Any]
 ) -> list[dict[str, Any]]:
     name = settings.get("model") or settings["name"]
     if name not in builtin.NAMES:
         raise InputError(f"model '{settings['name']}'", f"'{name}' is no built-in solver", f"choose one of {', '.join(builtin.NAMES)}")
+    if name == extras.OCR_MODEL:
+        extras.require_ocr(settings["name"])
     if name == "random" and seed is None:
         raise InputError(f"model '{settings['name']}'", "the random solver needs a seed", "give --seed")
-    solver = builtin.Solver(name, attachments, condition=settings["condition"], seed=seed or 0)
+    solver = builtin.Solver(name, attachments, seed=seed or 0)
 
     def answer(question: Question) -> dict[str, Any]:
+        if alone := _no_donor(question, shown["condition"]):
+            return alone
+        view = prompts.view(question.task, question.probe, donor=question.donor, **shown)
         try:
-            return {"status": OK, "raw": solver.answer(question.task, question.probe, question.run)}
+            return {"status": OK, "raw": solver.answer(view, question.probe["instance_id"], question.run)}
         except KeyError as error:
             return _no_picture(str(error.args[0]))
 
@@ -114,6 +145,7 @@ def _ask(
     prices: Mapping[str, Price],
     seed: int | None,
     say: Callable[[str], None],
+    shown: dict[str, Any],
 ) -> list[dict[str, Any]]:
     from evoaudit.infer.openai_chat import OpenAIChat
 
@@ -136,11 +168,15 @@ def _ask(
     keys: dict[tuple[int, str, str], str] = {}
 
     def request_of(question: Question) -> Request:
-        shown = {"condition": settings["condition"], "goal": settings.get("goal", "shown")}
-        messages = prompts.render(prompt_set[question.task], question.probe, **shown)
+        messages = prompts.render(prompt_set[question.task], question.probe, donor=question.donor, **shown)
         return Request(question.task, question.probe["instance_id"], question.run, messages)
 
-    requests = [(question, request_of(question)) for question in asked]
+    requests = []
+    for question in asked:
+        if alone := _no_donor(question, shown["condition"]):
+            records[question.identity] = alone
+        else:
+            requests.append((question, request_of(question)))
     attachments.survey(image for _, request in requests for image in request.images())
     with Journal(out / NAME) as journal:
         todo: list[tuple[str, Request]] = []

@@ -29,6 +29,7 @@ SECTIONS = (
         "The same answers, cut by kind of question, picture size, control condition and confidence.",
         (
             "t2_recall",
+            "t2_value_in_goal",
             "t3_slices",
             "resolution",
             "shortcut_controls",
@@ -106,7 +107,10 @@ FIGURES = {
         "T3 by kind of distractor",
         "Accuracy in T3 for distractors from another site, from the same domain and from later in the same trajectory.",
     ),
-    "controls": ("Controls without pictures", "Scores with full pictures beside those with black pictures and with metadata alone."),
+    "controls": (
+        "Controls and shortcut solvers",
+        "Scores under every condition a model was asked in, beside those of solvers that understand nothing.",
+    ),
     "calibration": ("Confidence and correctness", "Share of correct answers against the confidence stated."),
     "verdicts_by_benchmark": ("Verdicts by benchmark", "Audited verdicts of each benchmark by what they turned out to be."),
     "diagnoses": ("Diagnoses", "Genuine failures by category and tier, with intervals."),

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from evoaudit import plan as plans
+from evoaudit.conditions import CONDITIONS, TASKS
 from evoaudit.stages import configured
 
 #: Rough but stated: text by its length, pictures by their area. Vendors differ; the meter during the run does not guess.
@@ -43,11 +44,14 @@ def run(args: argparse.Namespace) -> int:
         if (args.results / "infer" / job.key / "manifest.json").is_file():
             print(f"{job.label:<48} {'finished':>9}")
             continue
-        instances = _instances(args.results, job) or {name: n for task in ("t1", "t2", "t3") for name, n in quotas[task]["quota"].items()}
+        condition = CONDITIONS[job.settings["condition"]]
+        instances = _instances(args.results, job) or {(task, name): n for task in TASKS for name, n in quotas[task]["quota"].items()}
+        instances = {cut: n for cut, n in instances.items() if cut[0] in condition.tasks}
         requests = sum(instances.values())
         side = job.settings["max_image_side"]
-        picture = 0 if job.settings["condition"] == "metadata" else side * side * ASPECT / PIXELS_A_TOKEN
-        given = sum(n * (PROMPT_CHARACTERS / CHARACTERS_A_TOKEN + PICTURES[name] * picture) for name, n in instances.items())
+        picture = side * side * ASPECT / PIXELS_A_TOKEN
+        shown = {name: len(condition.shown([""] * n)) for name, n in PICTURES.items()}
+        given = sum(n * (PROMPT_CHARACTERS / CHARACTERS_A_TOKEN + shown[name] * picture) for (_, name), n in instances.items())
         written = requests * ANSWER_TOKENS
         price = prices.get(job.settings["model"])
         cost = price.usd({"input_tokens": given, "output_tokens": written}) if price else None
@@ -68,11 +72,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _instances(results: Path, job: plans.Job) -> dict[str, int] | None:
-    """Return slice → instances of the probes already mined for a job, or None."""
+def _instances(results: Path, job: plans.Job) -> dict[tuple[str, str], int] | None:
+    """Return (task, slice) → instances of the probes already mined for a job, or None."""
     (mined,) = job.upstream["mine"]
     path = results / "mine" / mined.key / "quotas.json"
     if not path.is_file():
         return None
     tasks = json.loads(path.read_text(encoding="utf-8"))["tasks"]
-    return {name.removeprefix("K="): cut["taken"] for task in tasks.values() for name, cut in task["slices"].items()}
+    return {(task, name.removeprefix("K=")): cut["taken"] for task, held in tasks.items() for name, cut in held["slices"].items()}

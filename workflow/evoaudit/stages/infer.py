@@ -4,12 +4,12 @@ import argparse
 import sys
 from pathlib import Path
 
+from evoaudit.conditions import CONDITIONS, TASKS
 from evoaudit.errors import InputError, one_line
 from evoaudit.stages import common
 
 #: Settings without which there is nothing to ask.
 _NEEDED = ("name", "provider", "condition", "max_image_side")
-_TASKS = ("t1", "t2", "t3")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,10 +31,9 @@ def run(args: argparse.Namespace) -> int | None:
     for name in _NEEDED:
         if settings.get(name) is None:
             raise InputError("--settings", f"has no '{name}'", f"give {', '.join(_NEEDED)}")
-    if settings["condition"] not in ("full", "black", "metadata"):
-        raise InputError("--settings", f"condition '{settings['condition']}' is unknown", "choose full, black or metadata")
     prompt_set = prompts.load(args.prompts)
-    probes = {task: store.read_rows(common.folder_of(args.mined), task) for task in _TASKS}
+    prompts.check(prompt_set, settings["condition"], settings.get("goal", "shown"))
+    probes = {task: store.read_rows(common.folder_of(args.mined), task) for task in TASKS}
     pictures = _pictures(args, settings)
     price_list = prices.load(args.prices) if args.prices else None
 
@@ -56,7 +55,9 @@ def run(args: argparse.Namespace) -> int | None:
 
 def _pictures(args: argparse.Namespace, settings: dict) -> object | None:
     """Open the prepared pictures where the model, or the solver, looks at any."""
-    if settings["condition"] == "metadata" or (settings["provider"] == "builtin" and settings["model"] in ("random", "majority")):
+    if CONDITIONS[settings["condition"]].pictures == "none" or (
+        settings["provider"] == "builtin" and settings["model"] in ("random", "majority")
+    ):
         return None
     if args.images is None:
         raise InputError(

@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
+from evoaudit.conditions import CONDITIONS, TASKS
 from evoaudit.errors import InputError
 from evoaudit.stages import common
 
-_TASKS = ("t1", "t2", "t3")
 _COLUMNS = ("instance_id", "trajectory_id", "source", "domain", "slice", "simulated", "images")
 _ANSWERS = {"t1": ("answer",), "t2": ("answer_action", "answer_value", "value_in_goal"), "t3": ("answer",)}
 
@@ -24,8 +24,8 @@ def run(args: argparse.Namespace) -> int | None:
     from evoaudit.score import rows
 
     mined = common.folder_of(args.mined)
-    probes = {task: store.read_table(mined, task, [*_COLUMNS, *_ANSWERS[task]]).to_pylist() for task in _TASKS}
-    known = {(task, probe["instance_id"]) for task in _TASKS for probe in probes[task]}
+    probes = {task: store.read_table(mined, task, [*_COLUMNS, *_ANSWERS[task]]).to_pylist() for task in TASKS}
+    known = {(task, probe["instance_id"]) for task in TASKS for probe in probes[task]}
     places = _places(args.predictions)
     with common.stage(args, "score", "prediction") as (folder, counts), store.TableWriter(folder, "scores") as writer:
         for (name, condition, side, run), folder_of_answers in sorted(places.items()):
@@ -39,7 +39,8 @@ def run(args: argparse.Namespace) -> int | None:
                     counts.keep("prediction")
                 else:
                     counts.drop("prediction", name, "/".join(identity), "unknown_instance", "the probes hold no such instance")
-            writer.extend(rows({"model": name, "condition": condition, "max_image_side": side, "run": run}, probes, answers))
+            asked = {task: probes[task] for task in CONDITIONS[condition].tasks}
+            writer.extend(rows({"model": name, "condition": condition, "max_image_side": side, "run": run}, asked, answers))
     return None
 
 
@@ -53,6 +54,8 @@ def _places(manifests: list[str]) -> dict[tuple[str, str, int, int], Path]:
         config = read_manifest(folder)["config"]
         for run in range(int(config.get("runs", 1))):
             identity = (config["name"], config["condition"], config["max_image_side"], run)
+            if identity[1] not in CONDITIONS:
+                raise InputError(folder, f"condition '{identity[1]}' is unknown", "ask the model again")
             if identity in places:
                 raise InputError(folder, f"'{identity[0]}' under '{identity[1]}' at {identity[2]} pixels is given twice", "give each once")
             places[identity] = folder

@@ -17,6 +17,7 @@ PROBES = (
     "evogui_main",
     "evogui_intervals",
     "t2_recall",
+    "t2_value_in_goal",
     "t3_slices",
     "resolution",
     "shortcut_controls",

@@ -5,7 +5,10 @@ import math
 from collections import Counter
 
 import numpy as np
+import pyarrow.compute as pc
 
+from evoaudit.actions import VALUE_BEARING
+from evoaudit.conditions import CONDITIONS
 from evoaudit.jsonfile import read_json
 from evoaudit.probes.reviewed import REASONS
 from evoaudit.stats import (
@@ -23,7 +26,7 @@ from evoaudit.stats import (
 from evoaudit.stats.resample import FEW_CLUSTERS, interval, rank_draws
 from evoaudit.tables.inputs import Empty, numbers
 from evoaudit.tables.literature import published
-from evoaudit.tables.panel import INDEX, INDEX_ACTION, METRICS, PUBLISHED_CHANCE, TASKS, Answers, Panel
+from evoaudit.tables.panel import INDEX, INDEX_ACTION, MAIN_SIDE, METRICS, NOTHING_SCORED, PUBLISHED_CHANCE, TASKS, Answers, Panel
 
 T3_SLICES = ("cross", "same_domain", "long_skip")
 T2_CLASSES = ("click", "type", "select")
@@ -293,6 +296,33 @@ def t2_recall(panel: Panel) -> list[dict]:
     return _slices(panel, "t2", "t2_top1", T2_CLASSES, "evogui_table5", whole="t2_top1")
 
 
+def t2_value_in_goal(panel: Panel) -> list[dict]:
+    """Return T2 joint accuracy with and without the items whose value stands verbatim in the goal."""
+    main, items = panel.main, panel.items["t2"]
+    if not len(items):
+        raise Empty("No T2 items were mined in this run.")
+    table = panel.scores
+    table = table.filter(pc.and_(pc.equal(table["task"], "t2"), pc.fill_null(table["value_in_goal"], False)))
+    given_away = np.isin(np.array(items.ids), pc.unique(table["instance_id"]).to_pylist())
+    valued = np.isin(items.slices, sorted(VALUE_BEARING))
+    rows = []
+    for one in main:
+        row = {
+            "group": panel.heading(one.model),
+            "model": one.model,
+            "t2_joint": one.accuracy("t2_joint"),
+            "joint_without": one.accuracy("t2_joint", ~given_away),
+            "n": one.answered("t2_joint"),
+            "simulated": bool(items.simulated.any()),
+        }
+        for name, keep in (("in_goal", valued & given_away), ("not", valued & ~given_away)):
+            n, score = one.answered("t2_joint", keep), one.accuracy("t2_joint", keep)
+            row |= {f"n_{name}": n, f"joint_{name}": score}
+            row[f"joint_{name}_low"], row[f"joint_{name}_high"] = _wilson(0 if score is None else n * score / 100, n, panel.run.confidence)
+        rows.append(row)
+    return rows
+
+
 def t3_slices(panel: Panel) -> list[dict]:
     """Return T3 accuracy by kind of distractor."""
     return _slices(panel, "t3", "t3", T3_SLICES, "evogui_table6", intervals=True)
@@ -367,36 +397,47 @@ def resolution(panel: Panel) -> list[dict]:
 
 
 def shortcut_controls(panel: Panel) -> list[dict]:
-    """Return each controlled model under every condition it was asked in."""
-    _ = panel.main
-    controlled = sorted({model for model, condition, _ in panel.answers if condition != "full"})
-    if not controlled:
-        raise Empty("No model was asked without its pictures; give a model `conditions: [full, black, metadata]`.")
+    """Return every model under every condition it was asked in, the solvers first."""
+    asked: dict[str, dict[str, list[int]]] = {}
+    for model, condition, side in panel.answers:
+        asked.setdefault(model, {}).setdefault(condition, []).append(side)
+    if not asked:
+        raise Empty(NOTHING_SCORED)
     known = {(row["model"].casefold(), row["condition"]): row for row in published("evogui_table8")}
+    chosen: dict[str, list[Answers]] = {}
+    for model, conditions in asked.items():
+        # Conditions are compared at one picture size: the one most of them were asked at.
+        sides = Counter(side for found in conditions.values() for side in found)
+        best = min(sides, key=lambda side: (-sides[side], side != MAIN_SIDE, side))
+        chosen[model] = [
+            panel.answers[model, name, best if best in conditions[name] else min(conditions[name])]
+            for name in CONDITIONS
+            if name in conditions
+        ]
     rows = []
-    for model in controlled:
-        side = min(
-            (side for name, condition, side in panel.answers if name == model and condition != "full"), key=lambda side: (side != 512, side)
-        )
-        for condition in ("full", "black", "metadata"):
-            one = panel.answers.get((model, condition, side))
-            if one is None:
-                continue
-            there = known.get((model.casefold(), condition), {})
-            rows.append(
-                {
-                    "model": model,
-                    "condition": condition,
-                    "t1": one.accuracy("t1"),
-                    "t1_kendall_tau": one.accuracy("tau"),
-                    "t2_top1": one.accuracy("t2_top1"),
-                    "t3": one.accuracy("t3"),
-                    "t2_joint": one.accuracy("t2_joint"),
-                    **_counts(one),
-                    **{f"published_{name}": there.get(name) for name in ("t1", "t1_kendall_tau", "t2_top1", "t3")},
-                    "simulated": panel.simulated(),
-                }
-            )
+    for first in panel.ordered([found[0] for found in chosen.values()]):
+        for one in chosen[first.model]:
+            there = known.get((one.model.casefold(), one.condition), {})
+            row = {
+                "model": one.model,
+                "condition": one.condition,
+                "t1_kendall_tau": one.accuracy("tau"),
+                "t2_joint": one.accuracy("t2_joint"),
+                "group": panel.heading(one.model),
+                "n_asked": sum(one.counts.values()),
+                **_counts(one),
+                "max_image_side": one.side,
+                "runs": one.runs,
+                **{f"published_{name}": there.get(name) for name in ("t1", "t1_kendall_tau", "t2_top1", "t3")},
+                "simulated": panel.simulated(),
+            }
+            for metric in ("t1", "t2_top1", "t3"):
+                n, score = one.answered(metric), one.accuracy(metric)
+                row[metric] = score
+                row[f"{metric}_low"], row[f"{metric}_high"] = _wilson(0 if score is None else n * score / 100, n, panel.run.confidence)
+            left = [task.upper() for task in TASKS if task not in CONDITIONS[one.condition].tasks]
+            row["note"] = f"asks no {' or '.join(left)}" if left else None
+            rows.append(row)
     return rows
 
 

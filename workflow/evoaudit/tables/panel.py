@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evoaudit.conditions import CONDITIONS, TASKS
 from evoaudit.stats import baseline_t1, baseline_t2_joint
 from evoaudit.stats.evogain import CHANCE_T2_ACTION, CHANCE_T3, normalised_gain
 from evoaudit.stats.resample import by_cluster, cluster_means, iid_means
 from evoaudit.tables.inputs import Empty, Run, codes, numbers
 
-TASKS = ("t1", "t2", "t3")
 #: Metric → task whose items it is over.
 METRICS = {"t1": "t1", "t2_top1": "t2", "t2_joint": "t2", "t3": "t3"}
 #: What EvoGain is the mean of.
@@ -24,6 +24,7 @@ PUBLISHED_CHANCE = {"t1": 8.0, "t2_top1": 33.3, "t2_joint": 15.0, "t3": 49.9}
 #: Group of a model → the heading it stands under; order of the groups.
 GROUPS = {"baseline": "Baseline", "open": "Open-weight models", "closed": "Closed-weight models"}
 MAIN_SIDE = 512
+NOTHING_SCORED = "No model was scored in this run; list models in the config."
 
 
 @dataclass
@@ -135,7 +136,10 @@ class Panel:
             first = rows[0]
             one = Answers(models[model[first]], conditions[condition[first]], int(side[first]))
             one.runs = len(np.unique(replicate[rows]))
+            asked = CONDITIONS[one.condition].tasks
             for number, name in enumerate(tasks):
+                if name not in asked:
+                    continue
                 inside = rows[(task[rows] == number) & (place[rows] >= 0)]
                 self._fill(one, name, inside, place, status, statuses, outcome)
             found[one.model, one.condition, one.side] = one
@@ -187,7 +191,7 @@ class Panel:
             if condition == "full" and (model not in chosen or side == MAIN_SIDE):  # sides come in ascending order
                 chosen[model] = one
         if not chosen:
-            raise Empty("No model was scored in this run; list models in the config.")
+            raise Empty(NOTHING_SCORED)
         return self.ordered(list(chosen.values()))
 
     def ordered(self, found: list[Answers]) -> list[Answers]:
@@ -212,7 +216,10 @@ class Panel:
         return {row["model"].casefold(): row for row in published("evogui_table2") if row["group"] != "baseline"}
 
     def group(self, model: str) -> str:
-        return str(self.run.models.get(model, {}).get("group") or ("baseline" if model == "random" else "other"))
+        settings = self.run.models.get(model, {})
+        if settings.get("provider") == "builtin":
+            return "baseline"
+        return str(settings.get("group") or ("baseline" if model == "random" else "other"))
 
     def heading(self, model: str) -> str:
         group = self.group(model)

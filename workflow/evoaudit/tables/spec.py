@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from evoaudit import conditions
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -50,6 +52,12 @@ LABELS = {
     "efn_without": "EFN without",
     "p_adjusted": "p (Holm)",
     "t2_use": "T2 use",
+    "joint_without": "without values in the goal",
+    "n_in_goal": "n, value in goal",
+    "joint_in_goal": "joint, value in goal",
+    "n_not": "n, value not in goal",
+    "joint_not": "joint, value not in goal",
+    "n_asked": "n asked",
     "gwet_ac1": "AC1",
     "parameters_b": "parameters (billions)",
     "p_best": "chance of best",
@@ -258,6 +266,17 @@ _ALL = (
         group="group",
     ),
     _table(
+        "t2_value_in_goal",
+        "T2 with and without values the goal gives away",
+        "",
+        "group:text model:text t2_joint:pct^ joint_without:pct^ n_in_goal:n joint_in_goal:pct n_not:n joint_not:pct | n:n "
+        "joint_in_goal_low:pct joint_in_goal_high:pct joint_not_low:pct joint_not_high:pct",
+        "Joint accuracy over all T2 items, and without those whose value stands verbatim in the goal; then over the items with a value "
+        "alone (`type`, `select`), by whether the goal holds it. Wilson intervals.",
+        _SCORES,
+        group="group",
+    ),
+    _table(
         "t3_slices",
         "T3 by distractor",
         "EvoGUI Table 6",
@@ -280,12 +299,14 @@ _ALL = (
     ),
     _table(
         "shortcut_controls",
-        "Controls without vision",
+        "Controls and shortcut solvers",
         "EvoGUI Table 8",
-        "model:text condition:text t1:pct t1_kendall_tau:coef t2_top1:pct t3:pct | t2_joint:pct n_answered:n n_unanswered:n n_invalid:n "
-        "published_t1:pct published_t1_kendall_tau:coef published_t2_top1:pct published_t3:pct",
-        "`black` replaces every screen by a black one, `metadata` leaves out screens and goal.",
-        "No model was asked without its pictures; give a model `conditions: [full, black, metadata]`.",
+        "model:text condition:text t1:pct t1_kendall_tau:coef t2_top1:pct t3:pct | t2_joint:pct t1_low:pct t1_high:pct t2_top1_low:pct "
+        "t2_top1_high:pct t3_low:pct t3_high:pct n_asked:n n_answered:n n_unanswered:n n_invalid:n max_image_side:n runs:n group:text "
+        "published_t1:pct published_t1_kendall_tau:coef published_t2_top1:pct published_t3:pct note:text",
+        f"Every model under every condition it was asked in; the built-in solvers understand nothing, so what they score takes no "
+        f"understanding. What is shown under {conditions.described()}. Wilson intervals.",
+        _SCORES,
         group="model",
     ),
     _table(
