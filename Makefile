@@ -1,11 +1,12 @@
 # make demo   set up, run the default config offline, say where the report is
 # make test   set up, run the checks and the tests
+# make ocr    add what the built-in model ocr-difference needs
 PYTHON ?= python3
 CORES ?= $(shell nproc 2>/dev/null || echo 2)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint nightly lock environment benchmarks clean
+.PHONY: demo test ocr lint nightly lock environment benchmarks clean
 
 demo: $(READY)
 	$(BIN)/snakemake --cores $(CORES)
@@ -30,6 +31,9 @@ benchmarks: $(READY)
 
 environment: $(READY)
 
+ocr: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/ocr.lock
+
 $(READY): envs/requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv .venv
@@ -40,6 +44,7 @@ $(READY): envs/requirements.lock pyproject.toml
 # Needs uv; only when the dependencies in pyproject.toml change.
 lock:
 	uv pip compile pyproject.toml --extra test --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -o envs/requirements.lock
+	uv pip compile pyproject.toml --extra ocr --constraints envs/requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -o envs/ocr.lock
 	$(BIN)/evoaudit document
 
 clean:

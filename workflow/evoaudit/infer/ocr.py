@@ -152,7 +152,7 @@ def action(reader: Reader, before: Image, after: Image) -> tuple[str, str, float
 def _typed(change: Change) -> str:
     """Return a line without the caret behind it and without what stood in the field before."""
     text = change.line.text
-    if change.caret and text[-1] in _CARETS:
+    if len(text) > 1 and text[-1] in (_CARETS if change.caret else "|"):
         text = text[:-1].rstrip()
     if change.old and not change.pale and text.startswith(change.old) and text != change.old:
         text = text[len(change.old) :].lstrip()
