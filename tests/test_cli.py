@@ -74,6 +74,22 @@ def test_estimate_counts_requests_and_dollars(here, capsys):
     assert float(line.split()[-1]) == pytest.approx(26228.64, abs=0.01)
 
 
+def test_estimate_follows_what_each_condition_shows_and_asks(here, capsys):
+    (here / "prices.yaml").write_text("models:\n  priced: {input: 1000000, output: 0, date: 2026-01-01, source: made up}\n")
+    (here / "more.yaml").write_text("inference: {conditions: [black, text_only_goal, shuffled_images, after_only]}\n")
+    assert main(["estimate", "--configfile", "mine.yaml", "more.yaml", "--prices", "prices.yaml"]) == 0
+    found = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("m/")}
+    assert {name: int(words[1]) for name, words in found.items()} == {
+        "m/black/512": 30,
+        "m/text_only_goal/512": 30,
+        "m/shuffled_images/512": 30,
+        "m/after_only/512": 10,
+    }
+    # 30 × 350 without pictures; 10 × (350 + 196.608) with one each.
+    assert float(found["m/text_only_goal/512"][-1]) == 10500 and float(found["m/after_only/512"][-1]) == pytest.approx(5466.08)
+    assert found["m/black/512"][-1] == found["m/shuffled_images/512"][-1] == "26228.64"
+
+
 def test_estimate_says_when_it_does_not_know_the_cost(here, capsys):
     (here / "prices.yaml").write_text("models: {}\n")
     assert main(["estimate", "--configfile", "mine.yaml", "--prices", "prices.yaml"]) == 0

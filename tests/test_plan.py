@@ -72,6 +72,12 @@ def test_every_model_condition_and_side_is_one_job():
     assert sorted(job.settings["max_image_side"] for job in plan.of("images")) == [512, 1024]
 
 
+def test_a_condition_that_draws_has_the_seed_in_its_key_and_no_other_has():
+    models = [{"name": "majority", "provider": "builtin", "conditions": ["full", "shuffled_images", "after_only"]}]
+    seeds = {job.settings["condition"]: job.seed for job in build(sources=SIM, models=models, run={"seed": 5}).of("infer")}
+    assert seeds == {"full": None, "shuffled_images": 5, "after_only": None}
+
+
 def test_a_stage_reaches_what_it_imports_and_no_more():
     names = {path.name for path in plans.closure("evoaudit.stages.export")}
     assert {"export.py", "common.py", "store.py", "schema.py"} <= names

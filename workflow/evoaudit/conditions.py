@@ -66,6 +66,13 @@ def described() -> str:
     return "; ".join(f"`{one.name}`: {one.shows}" for one in CONDITIONS.values())
 
 
+def markdown() -> str:
+    """Return every condition as a row of a table."""
+    lines = ["| condition | what is shown | tasks |", "| --- | --- | --- |"]
+    lines += [f"| `{one.name}` | {one.shows} | {', '.join(one.tasks).upper()} |" for one in CONDITIONS.values()]
+    return "\n".join(lines) + "\n"
+
+
 def contradiction(names: Iterable[str], goal: str) -> str | None:
     """Return why these conditions cannot be asked with this setting of the goal, or None."""
     bare = [one for one in map(CONDITIONS.__getitem__, names) if one.goal and one.pictures == "none"]

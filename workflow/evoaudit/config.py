@@ -147,7 +147,7 @@ class Probes(Section):
 class Inference(Section):
     """How models are asked; a model's own entry overrides these."""
 
-    conditions: Conditions = Field(("full",), description=f"what models are shown: {known.described()}")
+    conditions: Conditions = Field(("full",), description="what models are shown; the table of conditions says what each is")
     max_image_side: tuple[Annotated[int, Field(ge=16, le=8192)], ...] = Field((512,), description="longest picture side, pixels")
     temperature: float = Field(0.0, ge=0, le=2, description="sampling temperature")
     max_output_tokens: int = Field(4096, ge=1, le=1_000_000, description="bound on one answer")

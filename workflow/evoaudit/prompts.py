@@ -43,7 +43,7 @@ _SLOTS = {
 }
 _PICTURES = {"t1": 1, "t2": 2, "t3": 3}
 #: Conditions whose prompt says that something is left out, each in a field of its own name.
-_INSTEAD = ("metadata", "text_only_goal", "after_only")
+_INSTEAD = tuple(one.name for one in CONDITIONS.values() if one.pictures in ("none", "last"))
 
 
 @dataclass(frozen=True, slots=True)

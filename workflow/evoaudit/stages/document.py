@@ -30,8 +30,10 @@ def run(args: argparse.Namespace) -> int:
 
 def generated() -> dict[Path, str]:
     """Return path → text of every generated file."""
-    from evoaudit import schema
+    from evoaudit import conditions, schema
 
+    config = ROOT / "config" / "README.md"
+    options = _between(config.read_text(encoding="utf-8") if config.is_file() else "", "options", configs.option_table())
     tables = {
         name: [
             {
@@ -51,7 +53,7 @@ def generated() -> dict[Path, str]:
         / "workflow"
         / "schemas"
         / "README.md": "# Tables\n\nEvery table that passes between stages, as Parquet. Checked on every write.\n\n" + schema.markdown(),
-        ROOT / "config" / "README.md": _between(ROOT / "config" / "README.md", "options", configs.option_table()),
+        config: _between(options, "conditions", conditions.markdown()),
         ROOT / "envs" / "evoaudit.yaml": _conda(ROOT / "envs" / "requirements.lock"),
     }
 
@@ -60,11 +62,12 @@ def _json(value: object) -> str:
     return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _between(path: Path, name: str, text: str) -> str:
-    """Return the file's text with the part between its marks replaced."""
+def _between(old: str, name: str, text: str) -> str:
+    """Return a file's text with the part between its marks replaced; marks it lacks are added at its end."""
     start, end = MARK[0].format(name), MARK[1]
-    old = path.read_text(encoding="utf-8") if path.is_file() else f"{start}\n{end}\n"
-    head, _, rest = old.partition(start)
+    head, found, rest = old.partition(start)
+    if not found:
+        rest = f"\n{end}\n"
     return f"{head}{start}\n{text}{end}{rest.partition(end)[2]}"
 
 
