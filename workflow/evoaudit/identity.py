@@ -14,7 +14,7 @@ FORMAT = {
     "simulate": 2,
     "download": 1,
     "normalise": 3,
-    "mine": 1,
+    "mine": 2,
     "pairs": 1,
     "images": 1,
     "infer": 1,

@@ -26,8 +26,10 @@ NOTICE = (
 )
 #: Addresses of pages that no site made.
 NO_PAGE = r"^(about:blank|chrome-error:|data:,)"
+#: Values that begin or end in what no screen shows: white space, or a key that is no character.
+UNSEEN = r"^\s|\s$|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 #: Values that a publisher struck out.
-MASKED = r"(?i)^\s*([*•●]{3,}|[\[<({]{1,2}\s*(redacted|masked|hidden|secret|password|removed)\b[^\]>)}]*[\]>)}]{1,2})\s*$"
+MASKED = r"(?i)^\s*([*•●∙█■]{3,}|[\[<({]{1,2}\s*(redacted|masked|hidden|secret|password|removed)\b[^\]>)}]*[\]>)}]{1,2})\s*$"
 
 OP_NAMES = tuple(OPS)
 SAME, CHANGED, UNKNOWN = 0, 1, 2
@@ -70,11 +72,14 @@ class Corpus:
     value: pa.Array
     has_value: np.ndarray
     masked: np.ndarray
+    unseen: np.ndarray
     failed: np.ndarray
     notice: np.ndarray
     image_id: pa.Array
     status: np.ndarray
     blank: np.ndarray
+    #: Share of the commonest colour, 0…1.
+    plain: np.ndarray
     phash: np.ndarray
     size: np.ndarray
     #: Where each picture lies: source, file, member, file_sha256.
@@ -216,10 +221,12 @@ def _images(folders: Sequence[Path]) -> tuple[pa.Table, dict[str, np.ndarray]]:
         found = found.filter(pa.concat_arrays([pa.array([True]), pc.not_equal(ids[1:], ids[:-1])]))
     status = np.asarray(pc.fill_null(pc.index_in(found["status"], pa.array(STATUSES)), len(STATUSES))).astype(np.int8)
     hashes = found["phash"].to_pylist()
+    plain = np.asarray(pc.fill_null(found["blank"], 0.0))
     sides = [np.asarray(pc.fill_null(found[side], 0)).astype(np.int32) for side in ("width", "height")]
     return found, {
         "status": status,
-        "blank": np.asarray(pc.fill_null(found["blank"], 0.0)) >= BLANK_SHARE,
+        "blank": plain >= BLANK_SHARE,
+        "plain": plain.astype(np.float32),
         "phash": np.array([int(value, 16) if value else 0 for value in hashes], np.uint64),
         "size": np.stack(sides, axis=1) if len(found) else np.zeros((0, 2), np.int32),
     }
@@ -241,7 +248,7 @@ def _number(column: pa.Array, among: pa.Array, path: Path, what: str) -> np.ndar
 def _steps(folders: Sequence[Path], ids: pa.Array, images: pa.Array) -> dict:
     """Read the steps of every source, sorted by trajectory and step."""
     parts: dict[str, list] = {name: [] for name in ("owner", "step", "gap", "op", "before", "after")}
-    texts: dict[str, list] = {name: [] for name in ("value", "has_value", "masked", "failed", "notice")}
+    texts: dict[str, list] = {name: [] for name in ("value", "has_value", "masked", "unseen", "failed", "notice")}
     for folder in folders:
         path = Path(folder) / "steps.parquet"
         for batch in _batches(folder, "steps", ["trajectory_id", "step", "gap_before", "op", "before_image", "after_image"]):
@@ -280,6 +287,7 @@ def _texts(batch: pa.RecordBatch) -> dict[str, pa.Array | np.ndarray]:
         "value": batch["value"],
         "has_value": matches(batch["value"], r"\S"),
         "masked": matches(batch["value"], MASKED),
+        "unseen": matches(batch["value"], UNSEEN),
         "failed": matches(batch["error"], r"\S"),
         "notice": matches(short, NOTICE) | matches(batch["url"], NO_PAGE),
     }

@@ -22,13 +22,23 @@ REALLOCATION = (
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What a question asks. Two are the same if ``exact`` is equal, or ``besides`` is and their pictures look alike one by one."""
+
+    exact: Hashable
+    #: The telling pictures, in logged order.
+    pictures: tuple[int, ...]
+    besides: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
-    """A question. Items of one task with equal ``twin`` ask the same thing."""
+    """A question."""
 
     instance_id: str
     trajectory: int
     name: str
-    twin: Hashable
+    asked: Asked
     fields: dict
 
 
@@ -45,8 +55,8 @@ class Fault:
 #: Valid items and faults of one trajectory, in rank order, made only as far as they are asked for.
 Candidates = Callable[[int], Iterator[Item | Fault]]
 Drop = Callable[[Fault], None]
-#: Says why an item is not wanted, if it is not.
-Fresh = Callable[[Item], str | None]
+#: Says why an item is not wanted, and something for people, if it is not.
+Fresh = Callable[[Item], tuple[str, str] | None]
 
 
 @dataclass
@@ -106,7 +116,7 @@ class Slice:
             self.visited += 1
             fault = found if isinstance(found, Fault) else None
             if isinstance(found, Item) and (reason := fresh(found)):
-                fault = Fault(trajectory, found.name, reason, found.instance_id)
+                fault = Fault(trajectory, found.name, *reason)
             if fault is None:
                 yield found
             else:

@@ -15,6 +15,7 @@ from evoaudit.probes.corpus import Corpus
 from evoaudit.probes.draw import REALLOCATION, Fault, Item, Slice, fill
 from evoaudit.probes.looks import Looks
 from evoaudit.probes.motion import Motion
+from evoaudit.probes.twins import Twins
 from evoaudit.store import Counts, TableWriter, write_table
 
 UNIT = "candidate"
@@ -73,21 +74,21 @@ class _Task:
     slices: list[Slice]
     faults: Iterator[Fault]
     not_adjacent: int
+    twins: Twins
     decisions: reviewed.Decisions = reviewed.NONE
     reasons: Counter = field(default_factory=Counter)
-    #: What has been asked already, and the ids of every question looked at.
-    twins: set = field(default_factory=set)
+    #: The ids of every question looked at.
     ids: set[str] = field(default_factory=set)
     #: Slice → questions met that a reviewer had turned down.
     turned_down: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
-    def fresh(self, item: Item) -> str | None:
+    def fresh(self, item: Item) -> tuple[str, str] | None:
         """Say why an item is not wanted, if it is not; a question a reviewer turned down is not asked again in other words."""
         self.ids.add(item.instance_id)
-        if item.twin in self.twins:
-            return "near_duplicate"
-        self.twins.add(item.twin)
-        return "rejected_by_reviewer" if item.instance_id in self.rejected else None
+        if (twin := self.twins.of(item.asked)) is not None:
+            return "near_duplicate", f"{item.instance_id} asks what {twin} asks"
+        self.twins.add(item.instance_id, item.asked)
+        return ("rejected_by_reviewer", item.instance_id) if item.instance_id in self.rejected else None
 
     @cached_property
     def rejected(self) -> dict[str, str]:
@@ -115,12 +116,12 @@ def mine(
     valid = transitions.reasons(corpus, settings.min_changed_tiles)
     share = settings.max_share_per_trajectory
     orders, few = t1.slices(corpus, looks, settings.t1, share, seed)
-    actions, turned_down, not_adjacent = t2.slices(corpus, motion, settings.t2, valid, share, seed)
+    actions, turned_down, not_adjacent = t2.slices(corpus, looks, motion, settings.t2, valid, share, seed)
     successors = t3.Mine(corpus, looks, motion, settings.t3, valid, share, seed)
     tasks = [
-        _Task("t1", t1.STREAM, orders, few, 0),
-        _Task("t2", t2.STREAM, actions, turned_down, not_adjacent),
-        _Task("t3", t3.STREAM, successors.slices, successors.faults(), successors.not_adjacent, decisions),
+        _Task("t1", t1.STREAM, orders, few, 0, Twins(looks)),
+        _Task("t2", t2.STREAM, actions, turned_down, not_adjacent, Twins(looks)),
+        _Task("t3", t3.STREAM, successors.slices, successors.faults(), successors.not_adjacent, Twins(looks), decisions),
     ]
     with TableWriter(folder, "drops") as listed:
         for task in tasks:

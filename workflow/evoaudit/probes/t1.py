@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evoaudit.probes.corpus import Corpus
-from evoaudit.probes.draw import Fault, Item, Slice, balanced, cap
+from evoaudit.probes.draw import Asked, Fault, Item, Slice, balanced, cap
 from evoaudit.probes.identity import instance_id
 from evoaudit.probes.looks import Looks
 from evoaudit.streams import order, rank
@@ -91,23 +91,38 @@ def _candidates(corpus: Corpus, looks: Looks, trajectory: int, length: int, seed
         chosen = [found[i] for i in window]
         steps = [frame.first for frame in chosen]
         name = f"K={length} {identity}#{','.join(map(str, steps))}"
-        if revisit := next((a for a, b in pairwise(chosen) if a.last >= b.first), None):
+        if bare := next((frame for frame in chosen if looks.empty(frame.picture)), None):
+            yield Fault(trajectory, name, "blank_screen", f"screen {bare.first} shows next to nothing")
+        elif revisit := next((a for a, b in pairwise(chosen) if a.last >= b.first), None):
             yield Fault(trajectory, name, "ambiguous_order", f"screen {revisit.first} comes back as screen {revisit.last}")
         elif twins := next(((a, b) for a, b in combinations(chosen, 2) if looks.alike(a.picture, b.picture)), None):
             yield Fault(trajectory, name, "indistinguishable_screens", f"screens {twins[0].first} and {twins[1].first}")
+        elif again := _again(found, window, looks):
+            yield Fault(trajectory, name, "ambiguous_order", f"screen {again[0].first} looks like screen {again[1].first}")
         else:
             images = [corpus.image(frame.picture) for frame in chosen]
             yield Item(
                 instance_id("t1", identity, images),
                 trajectory,
                 name,
-                tuple(sorted(frame.picture for frame in chosen)),
+                Asked(frozenset(frame.picture for frame in chosen), tuple(frame.picture for frame in chosen)),
                 {"images": images, "steps": steps},
             )
 
 
+def _again(found: Sequence[Frame], window: Sequence[int], looks: Looks) -> tuple[Frame, Frame] | None:
+    """Return a screen of a window and one outside it, beyond its neighbour in time, that looks the same; None if there are none."""
+    for place, i in enumerate(window):
+        later = found[window[place + 1]].first if place + 1 < len(window) else np.inf
+        earlier = found[window[place - 1]].last if place else -1
+        others = [frame for j, frame in enumerate(found) if j not in window and (frame.last >= later or frame.first <= earlier)]
+        if others and (twin := looks.twin(found[i].picture, [frame.picture for frame in others])) is not None:
+            return found[i], next(frame for frame in others if frame.picture == twin)
+    return None
+
+
 def _windows(n: int, length: int, seed: int, identity: str) -> Iterator[Sequence[int]]:
-    """Yield distinct increasing index sets in the order of a keyed hash, not more than `WINDOWS`."""
+    """Yield up to `WINDOWS` distinct increasing index sets, each as likely as any: where there are many, drawn and never listed."""
     total = comb(n, length)
     if total <= _LISTED:
         yield from order(combinations(range(n), length), seed, "t1-window", lambda window: (length, identity, window))[:WINDOWS]
@@ -116,7 +131,10 @@ def _windows(n: int, length: int, seed: int, identity: str) -> Iterator[Sequence
     for turn in range(4 * WINDOWS):
         if len(seen) == WINDOWS:
             return
-        window = tuple(sorted(sorted(range(n), key=lambda i: rank(seed, "t1-window", length, identity, turn, i))[:length]))
-        if window not in seen:
+        chosen: set[int] = set()
+        for top in range(n - length, n):  # Floyd's draw of a subset: one number for each member
+            drawn = rank(seed, "t1-window", length, identity, turn, top) % (top + 1)
+            chosen.add(top if drawn in chosen else drawn)
+        if (window := tuple(sorted(chosen))) not in seen:
             seen.add(window)
             yield window

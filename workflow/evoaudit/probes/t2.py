@@ -1,5 +1,7 @@
 """T2, inverse action and value: which logged action explains a change of screen (EvoGUI, §2.2–2.3, A.1)."""
 
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -7,8 +9,9 @@ import numpy as np
 from evoaudit.actions import OPS, VALUE_BEARING, t2_class
 from evoaudit.probes import transitions
 from evoaudit.probes.corpus import OP_NAMES, Corpus
-from evoaudit.probes.draw import Fault, Item, Slice, cap
+from evoaudit.probes.draw import Asked, Fault, Item, Slice, cap
 from evoaudit.probes.identity import instance_id
+from evoaudit.probes.looks import Looks
 from evoaudit.probes.motion import Motion
 from evoaudit.streams import order
 
@@ -22,7 +25,7 @@ def vocabulary(quota: Mapping[str, int]) -> dict[str, str]:
 
 
 def slices(
-    corpus: Corpus, motion: Motion, quota: Mapping[str, int], valid: np.ndarray, share: float, seed: int
+    corpus: Corpus, looks: Looks, motion: Motion, quota: Mapping[str, int], valid: np.ndarray, share: float, seed: int
 ) -> tuple[list[Slice], Iterator[Fault], int]:
     """Return a slice for each class, the transitions turned down, and how many steps are no transitions.
 
@@ -32,7 +35,12 @@ def slices(
     inside = transitions.ops(corpus, list(words))
     bearing = transitions.ops(corpus, [op for op, name in words.items() if name in VALUE_BEARING])
     found = np.where(inside | (valid == "not_adjacent"), valid, "outside_vocabulary")
-    wrong = {"no_value": bearing & ~corpus.has_value, "masked_value": bearing & corpus.masked, "failed_action": corpus.failed}
+    wrong = {
+        "no_value": bearing & ~corpus.has_value,
+        "masked_value": bearing & corpus.masked,
+        "unseen_value": bearing & corpus.unseen,
+        "failed_action": corpus.failed,
+    }
     for reason, where in wrong.items():
         found[where & (found == "")] = reason
     made = []
@@ -44,7 +52,9 @@ def slices(
                 name,
                 quota[name],
                 transitions.by_trajectory(corpus, chosen),
-                lambda t, chosen=chosen, name=name: _candidates(corpus, motion, t, transitions.within(corpus, chosen, t), name, seed),
+                lambda t, chosen=chosen, name=name: _candidates(
+                    corpus, looks, motion, t, transitions.within(corpus, chosen, t), name, seed
+                ),
                 cap(quota[name], share),
             )
         )
@@ -62,23 +72,40 @@ def rows(one: Slice, corpus: Corpus) -> Iterator[dict]:
             "step": item.fields["step"],
             "answer_action": one.name,
             "answer_value": value,
-            "value_in_goal": bool(value.strip()) and value.strip() in goal,
+            "value_in_goal": stands_in(value, goal),
         }
 
 
-def _candidates(corpus: Corpus, motion: Motion, trajectory: int, steps: list[int], name: str, seed: int) -> Iterator[Item | Fault]:
+def stands_in(value: str, goal: str) -> bool:
+    """Tell whether a value stands in a goal as words of it, whatever their case and the quotes or full stops around them."""
+    words = _plain(value).strip(_EDGES)
+    return bool(words) and re.search(rf"(?<!\w){re.escape(words)}(?!\w)", _plain(goal)) is not None
+
+
+#: What may stand around a value without being of it.
+_EDGES = " \"'`.,;:!?()[]{}<>"
+_QUOTES = str.maketrans("‘’‚‛‹›“”„‟«»", "'" * 6 + '"' * 6)
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold().split())
+
+
+def _candidates(
+    corpus: Corpus, looks: Looks, motion: Motion, trajectory: int, steps: list[int], name: str, seed: int
+) -> Iterator[Item | Fault]:
     identity = corpus.trajectory[trajectory]
     for step in order(steps, seed, STREAM, lambda step: (name, identity, int(corpus.step[step]))):
-        if motion.idle(step):
-            yield Fault(trajectory, f"t2 {corpus.name(step)}", "volatile_only", "what changed changes by itself")
-            continue
         pair = int(corpus.before[step]), int(corpus.after[step])
+        if fault := transitions.seen(corpus, looks, motion, step):
+            yield Fault(trajectory, f"t2 {corpus.name(step)}", *fault)
+            continue
         value = corpus.value[step].as_py() if OPS[OP_NAMES[corpus.op[step]]] in VALUE_BEARING else ""
         images = [corpus.image(picture) for picture in pair]
         yield Item(
             instance_id("t2", identity, images, name, value),
             trajectory,
             f"t2 {corpus.name(step)}",
-            pair,
+            Asked(pair, pair, (name, value)),
             {"images": images, "step": int(corpus.step[step]), "value": value},
         )

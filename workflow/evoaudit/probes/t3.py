@@ -10,7 +10,7 @@ import numpy as np
 
 from evoaudit.probes import transitions
 from evoaudit.probes.corpus import Corpus
-from evoaudit.probes.draw import Fault, Item, Slice, balanced, cap
+from evoaudit.probes.draw import Asked, Fault, Item, Slice, balanced, cap
 from evoaudit.probes.identity import instance_id
 from evoaudit.probes.looks import Looks
 from evoaudit.probes.motion import Motion
@@ -203,16 +203,18 @@ class Mine:
         corpus, identity = self._corpus, self._corpus.trajectory[trajectory]
         steps = transitions.within(corpus, self._chosen[tier], trajectory)
         for step in order(steps, self._seed, "t3-draw", lambda step: (tier, identity, int(corpus.step[step]))):
-            if self._motion.idle(step):
-                yield self._fault(step, tier, "volatile_only", "what changed changes by itself")
+            if fault := transitions.seen(corpus, self._looks, self._motion, step):
+                yield self._fault(step, tier, *fault)
                 continue
             for other, screen in self._others.options(step, tier):
                 item = self._item(step, tier, other, screen)
-                if not any(self._looks.alike(item.fields["distractor"], int(side)) for side in (corpus.after[step], corpus.before[step])):
+                shown = item.fields["distractor"]
+                pair = int(corpus.after[step]), int(corpus.before[step])
+                if not self._looks.empty(shown) and not any(self._looks.alike(shown, side) for side in pair):
                     yield item
                     break
             else:
-                yield self._fault(step, tier, "no_distractor", "every screen tried looks like the start or the successor")
+                yield self._fault(step, tier, "no_distractor", "every screen tried is empty, or looks like the start or the successor")
 
     def _item(self, step: int, tier: str, other: int, screen: int) -> Item:
         corpus, trajectory = self._corpus, int(self._corpus.owner[step])
@@ -224,7 +226,7 @@ class Mine:
             name,
             trajectory,
             f"{tier} {corpus.name(step)}",
-            (tier, *pair),
+            Asked((tier, *pair), pair, tier),
             {
                 "images": images,
                 "step": int(corpus.step[step]),

@@ -6,6 +6,8 @@ import numpy as np
 
 from evoaudit.probes.corpus import CHANGED, OP_NAMES, SAME, STATUSES, UNKNOWN, Corpus
 from evoaudit.probes.draw import Fault
+from evoaudit.probes.looks import Looks
+from evoaudit.probes.motion import Motion
 from evoaudit.screens import TILE
 
 
@@ -29,6 +31,13 @@ def reasons(corpus: Corpus, min_changed_tiles: int) -> np.ndarray:
     put("unknown_change", (corpus.state == UNKNOWN) & ~_regrown(corpus))
     put("no_visible_change", (corpus.state == SAME) | ((corpus.state == CHANGED) & (corpus.tiles < min_changed_tiles)))
     return found
+
+
+def seen(corpus: Corpus, looks: Looks, motion: Motion, step: int) -> tuple[str, str] | None:
+    """Say why a transition that the tables allow makes no question once it is looked at: a reason and its detail."""
+    if any(looks.empty(int(side)) for side in (corpus.before[step], corpus.after[step])):
+        return "blank_screen", "a screen shows next to nothing"
+    return ("volatile_only", "what changed changes by itself") if motion.idle(step) else None
 
 
 def _regrown(corpus: Corpus) -> np.ndarray:
