@@ -131,9 +131,50 @@ class T3(Section):
     )
 
 
+#: What T2 of another set may ask for: the paper's classes, and operations that its vocabulary leaves out.
+OtherAction = Literal[
+    "click",
+    "type",
+    "select",
+    "double_click",
+    "right_click",
+    "long_press",
+    "drag",
+    "scroll",
+    "swipe",
+    "key",
+    "copy",
+    "submit",
+    "navigate",
+    "back",
+    "forward",
+    "tab",
+    "open_app",
+]
+
+
+class OtherT2(Section):
+    """Inverse action and value prediction with a vocabulary of its own."""
+
+    quota: dict[OtherAction, Count] = Field(description="items by action; its actions are the set's vocabulary, in the prompts too")
+
+
+class ProbeSet(Section):
+    """Probes beyond the browser, mined, asked and reported apart (EvoGUI §2.5)."""
+
+    sources: tuple[str, ...] = Field(min_length=1, description="sources of the set, as the tables name them; of one platform")
+    t1: T1 = T1()
+    t2: OtherT2
+    t3: T3 = T3()
+
+
 class Probes(Section):
     """What is mined."""
 
+    sources: tuple[str, ...] | None = Field(
+        None, min_length=1, description="sources of the paper's set, as the tables name them (default: all of web pages, and plain logs)"
+    )
+    sets: dict[Name, ProbeSet] = Field({}, description="further sets by name, never mixed into the paper's")
     t1: T1 = T1()
     t2: T2 = T2()
     t3: T3 = T3()
@@ -462,11 +503,14 @@ def _holds(path: Path, location: list[str]) -> bool:
 def _model_at(location: list[str]) -> type[BaseModel] | None:
     """Return the section class that a field path leads to."""
     model: type[BaseModel] | None = Config
+    named = False
     for part in location:
-        if part.isdigit():
+        if part.isdigit() or named:
+            named = False
             continue
         field = model.model_fields.get(part) if model is not None else None
         model = _inner(field.annotation) if field is not None else None
+        named = model is not None and str(field.annotation).startswith("dict")  # the next part is a name the user chose
     return model
 
 
@@ -511,7 +555,8 @@ def option_table() -> str:
             inner = _inner(field.annotation)
             path = f"{prefix}{name}"
             if inner is not None and inner is not PerAgent:
-                walk(inner, f"{path}[]." if str(field.annotation).startswith("tuple") else f"{path}.")
+                ends = {"tuple": "[].", "dict[": ".<name>."}
+                walk(inner, path + ends.get(str(field.annotation)[:5], "."))
                 continue
             default = "needed" if field.is_required() else f"`{_plain(field.default)}`"
             rows.append(f"| `{path}` | {_kind(properties[name])} | {default} | {field.description or ''} |")

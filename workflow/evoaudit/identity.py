@@ -24,7 +24,7 @@ FORMAT = {
     "judge": 1,
     "select": 1,
     "combine": 1,
-    "stats": 2,
+    "stats": 3,
     "tables": 1,
     "figures": 1,
     "report": 1,

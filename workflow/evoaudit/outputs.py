@@ -22,6 +22,8 @@ TABLES = (
     "calibration",
     "reliability",
     "position_bias",
+    "split_sets",
+    "other_sets",
     "landscape",
     "audit_verdicts",
     "audit_diagnoses",

@@ -6,6 +6,7 @@ Everything is known before anything runs, so the graph of jobs is static.
 import ast
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from evoaudit.fingerprint import fingerprint
 from evoaudit.identity import make_key
 from evoaudit.resources import CODEBOOK, PROMPTS
 from evoaudit.simulate import control
+from evoaudit.sources import platform
 
 PACKAGE = Path(__file__).parent
 RESULTS = Path("results")
@@ -158,18 +160,13 @@ class _Maker:
         mined = scored = None
         infers: tuple[Job, ...] = ()
         pictures: dict[int, Job] = {}
-        if normalised:
-            mined = self.mine(normalised)
-            self.pairs(mined, normalised)
-            for side in sorted(
-                {side for model in config.models for side in model.max_image_side or config.inference.max_image_side} or {512}
-            ):
-                pictures[side] = self.add(
-                    "images", f"side-{side}", {"max_image_side": side}, upstream={"mine": (mined,), "normalise": normalised}
-                )
-            infers = tuple(job for model in config.models for job in self.infer(model, mined, pictures))
-            if infers:
-                scored = self.add("score", "all", {}, upstream={"mine": (mined,), "infer": infers})
+        main, others = self.sets(normalised)
+        if main:
+            mined = self.mine(main)
+            self.pairs(mined, main)
+            pictures, infers, scored = self.asked(mined, main)
+        sets = {name: self.mine(jobs, name) for name, jobs in others.items()}
+        asked = {name: self.asked(sets[name], jobs, name) for name, jobs in others.items()}
         audit = self.audit(normalised)
         stats = self.add(
             "stats",
@@ -198,6 +195,9 @@ class _Maker:
                 "mine": _some(mined),
                 "score": _some(scored),
                 "infer": infers,
+                "sets": tuple(sets.values()),
+                "set_infer": tuple(job for _, jobs, _ in asked.values() for job in jobs),
+                "set_score": tuple(job for _, _, job in asked.values() if job is not None),
                 **audit,
             },
         )
@@ -286,18 +286,53 @@ class _Maker:
         job = self.add("download", source.name, settings, places={"store": str(store), "lock": str(lock)})
         return job, store / "unlocked" if found is None else found.folder
 
-    def mine(self, normalised: tuple[Job, ...]) -> Job:
+    def sets(self, normalised: tuple[Job, ...]) -> tuple[tuple[Job, ...], dict[str, tuple[Job, ...]]]:
+        """Return the sources of the paper's set, and those of every other set by its name."""
         probes = self.config.probes
-        settings = probes.model_dump(mode="json")
+        known = {job.settings["source"]: job for job in normalised}
+
+        def named(names: Iterable[str], field: str) -> tuple[Job, ...]:
+            for name in names:
+                if name not in known:
+                    raise InputError(f"{field}: '{name}'", "no such source", f"there are {', '.join(known)}")
+            found = tuple(known[name] for name in dict.fromkeys(names))
+            if len(kinds := {kind for job in found if (kind := platform(job.settings["kind"]))}) > 1:
+                raise InputError(field, f"holds sources of {' and '.join(sorted(kinds))}", "make a set of each")
+            return found
+
+        others = {name: named(one.sources, f"probes.sets.{name}.sources") for name, one in sorted(probes.sets.items())}
+        taken = {job.settings["source"]: name for name, jobs in others.items() for job in jobs}
+        if probes.sources is None:
+            return tuple(
+                job for name, job in known.items() if name not in taken and platform(job.settings["kind"]) in ("web", None)
+            ), others
+        main = named(probes.sources, "probes.sources")
+        for job in main:
+            name, kind = job.settings["source"], platform(job.settings["kind"])
+            if kind not in ("web", None) or name in taken:
+                reason = (
+                    f"is in the set '{taken[name]}' too" if name in taken else f"is a {kind} source, and the paper's set is of web pages"
+                )
+                raise InputError(f"probes.sources: '{name}'", reason, "leave it to a set of probes.sets")
+        return main, others
+
+    def mine(self, normalised: tuple[Job, ...], name: str | None = None) -> Job:
+        """Mine the paper's set, or another one."""
+        probes = self.config.probes
+        chosen = probes if name is None else probes.sets[name]
+        settings = probes.model_dump(mode="json", exclude={"sources", "sets"})
+        if name is not None:
+            settings |= {"set": name, **chosen.model_dump(mode="json", exclude={"sources"})}
         places = {}
-        given = probes.t3.reviewed or ()
+        given = chosen.t3.reviewed or ()
         if files := [given] if isinstance(given, str) else list(dict.fromkeys(given)):
-            digests = sorted(self.digest(Path(path), "probes.t3.reviewed") for path in files)
+            field = "probes.t3.reviewed" if name is None else f"probes.sets.{name}.t3.reviewed"
+            digests = sorted(self.digest(Path(path), field) for path in files)
             places["reviewed"] = files
             settings["t3"]["reviewed"] = digests[0] if len(digests) == 1 else digests
         else:
             settings["t3"]["reviewed"] = None
-        return self.add("mine", "all", settings, self.config.run.seed, {"normalise": normalised}, places=places)
+        return self.add("mine", name or "all", settings, self.config.run.seed, {"normalise": normalised}, places=places)
 
     def pairs(self, mined: Job, normalised: tuple[Job, ...]) -> None:
         """Add the page on which people look at the T3 pairs; it carries what they have decided already."""
@@ -306,7 +341,20 @@ class _Maker:
         # What has been decided is in the key of what was mined.
         self.add("pairs", "all", {}, upstream={"mine": (mined,), "normalise": normalised}, places=mined.places)
 
-    def infer(self, model: Model, mined: Job, pictures: dict[int, Job]) -> list[Job]:
+    def asked(self, mined: Job, normalised: tuple[Job, ...], name: str | None = None) -> tuple[dict[int, Job], tuple[Job, ...], Job | None]:
+        """Add what asks every model about one set: its pictures by side, the answers, and their scores if there are any."""
+        config = self.config
+        before = "" if name is None else f"{name}/"
+        sides = {side for model in config.models for side in model.max_image_side or config.inference.max_image_side} or {512}
+        pictures = {
+            side: self.add("images", f"{before}side-{side}", {"max_image_side": side}, upstream={"mine": (mined,), "normalise": normalised})
+            for side in sorted(sides)
+        }
+        infers = tuple(job for model in config.models for job in self.infer(model, mined, pictures, before))
+        scored = self.add("score", name or "all", {}, upstream={"mine": (mined,), "infer": infers}) if infers else None
+        return pictures, infers, scored
+
+    def infer(self, model: Model, mined: Job, pictures: dict[int, Job], before: str = "") -> list[Job]:
         defaults = self.config.inference
         prompts = _prompt_folder(defaults.prompts)
         random = model.provider == "builtin" and (model.model or model.name) == "random"
@@ -338,7 +386,7 @@ class _Maker:
                 jobs.append(
                     self.add(
                         "infer",
-                        f"{model.name}/{condition}/{side}",
+                        f"{before}{model.name}/{condition}/{side}",
                         settings,
                         seed if random or CONDITIONS[condition].pictures == "other" else None,
                         {"mine": (mined,), "images": (pictures[side],)},

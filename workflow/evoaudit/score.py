@@ -1,16 +1,18 @@
 """Score answers: right, wrong, unusable (wrong too), or missing (counted apart)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from evoaudit import store
 from evoaudit.actions import VALUE_BEARING
 from evoaudit.infer.base import OK
-from evoaudit.parse import parse_answer
+from evoaudit.parse import VOCABULARY, parse_answer
 
 
-def score(task: str, probe: Mapping[str, Any], prediction: Mapping[str, Any] | None) -> dict[str, Any]:
+def score(
+    task: str, probe: Mapping[str, Any], prediction: Mapping[str, Any] | None, vocabulary: Sequence[str] = VOCABULARY
+) -> dict[str, Any]:
     """Return the scored part of a row: status, parse_path, answer, confidence, correct, action_correct, tau, value_in_goal.
 
     A T2 value is right only if it equals the logged one character for character, outer white space included; `click` needs
@@ -29,7 +31,8 @@ def score(task: str, probe: Mapping[str, Any], prediction: Mapping[str, Any] | N
     }
     if prediction is None or prediction["status"] != OK:
         return row
-    answer, path = parse_answer(task, prediction["raw"], **({"k": len(probe["images"])} if task == "t1" else {}))
+    known = {"t1": {"k": len(probe["images"])}, "t2": {"vocabulary": vocabulary}}
+    answer, path = parse_answer(task, prediction["raw"], **known.get(task, {}))
     row["parse_path"] = path
     if answer is None:
         return {**row, "status": "invalid"}
@@ -56,7 +59,10 @@ def order_tau(given: list[int], truth: list[int]) -> float | None:
 
 
 def rows(
-    identity: Mapping[str, Any], probes: Mapping[str, list[dict]], predictions: Mapping[tuple[str, str], Mapping]
+    identity: Mapping[str, Any],
+    probes: Mapping[str, list[dict]],
+    predictions: Mapping[tuple[str, str], Mapping],
+    vocabulary: Sequence[str] = VOCABULARY,
 ) -> Iterator[dict[str, Any]]:
     """Yield one row an instance of every task given, answered or not, sorted by task and instance.
 
@@ -65,4 +71,4 @@ def rows(
     for task in sorted(probes):
         for probe in sorted(probes[task], key=lambda probe: probe["instance_id"]):
             shared = {name: probe[name] for name in ("instance_id", "trajectory_id", "source", "domain", "slice", "simulated")}
-            yield {**identity, "task": task, **shared, **score(task, probe, predictions.get((task, probe["instance_id"])))}
+            yield {**identity, "task": task, **shared, **score(task, probe, predictions.get((task, probe["instance_id"])), vocabulary)}

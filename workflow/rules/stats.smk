@@ -12,6 +12,9 @@ rule stats:
         mined=upstream("stats", "mine"),
         scored=upstream("stats", "score"),
         predictions=upstream("stats", "infer"),
+        sets=upstream("stats", "sets"),
+        set_predictions=upstream("stats", "set_infer"),
+        set_scores=upstream("stats", "set_score"),
         sampled=upstream("stats", "sample"),
         flagged=upstream("stats", "signals"),
         judgments=upstream("stats", "judge"),
@@ -39,6 +42,7 @@ rule stats:
     shell:
         "python -m evoaudit stats --settings {params.settings:q} {params.options}"
         " --normalised {input.normalised:q} --controls {input.controls:q} --mined {input.mined:q} --scores {input.scored:q} --predictions {input.predictions:q}"
+        " --sets {input.sets:q} --set-predictions {input.set_predictions:q} --set-scores {input.set_scores:q}"
         " --sample {input.sampled:q} --signals {input.flagged:q} --judgments {input.judgments:q} --review {input.selected:q} --final {input.combined:q}"
         " --out $(dirname {output.manifest:q}) 2> {log:q}"
 

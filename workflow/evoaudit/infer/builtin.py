@@ -40,7 +40,8 @@ NAMES = BUILTIN_MODELS
 class Solver:
     """One built-in solver. It sees what a model would see, and no more. Thread-safe: equal questions have equal answers."""
 
-    def __init__(self, name: str, attachments: Attachments, *, seed: int) -> None:
+    def __init__(self, name: str, attachments: Attachments, *, seed: int, vocabulary: Sequence[str] = VOCABULARY) -> None:
+        self._words = tuple(vocabulary)
         self._attachments, self._seed = attachments, seed
         solvers: dict[str, Callable[[View, str, int], dict]] = {
             "random": self._random,
@@ -63,7 +64,7 @@ class Solver:
         if view.task == "t1":
             return {"order": draw(range(1, view.k + 1))}
         if view.task == "t2":
-            return {"action": draw(VOCABULARY)[0], "value": "", "confidence": round(1 / len(VOCABULARY), 4)}
+            return {"action": draw(self._words)[0], "value": "", "confidence": round(1 / len(self._words), 4)}
         return {"answer": draw(LABELS)[0], "confidence": 1 / len(LABELS)}
 
     def _majority(self, view: View, instance_id: str, run: int) -> dict:

@@ -15,6 +15,7 @@ from evoaudit.infer.base import OK, Attachments, Pictures, Request, count, missi
 from evoaudit.infer.engine import Budget, Engine, Limits
 from evoaudit.infer.journal import NAME, Journal
 from evoaudit.infer.prices import Price
+from evoaudit.parse import VOCABULARY
 
 Probes = Mapping[str, list[dict[str, Any]]]
 _UNUSED = ("google", "anthropic", "codex")
@@ -121,7 +122,7 @@ def _solve(
         extras.require_ocr(settings["name"])
     if name == "random" and seed is None:
         raise InputError(f"model '{settings['name']}'", "the random solver needs a seed", "give --seed")
-    solver = builtin.Solver(name, attachments, seed=seed or 0)
+    solver = builtin.Solver(name, attachments, seed=seed or 0, vocabulary=settings.get("vocabulary", VOCABULARY))
 
     def answer(question: Question) -> dict[str, Any]:
         if alone := _no_donor(question, shown["condition"]):
@@ -168,7 +169,8 @@ def _ask(
     keys: dict[tuple[int, str, str], str] = {}
 
     def request_of(question: Question) -> Request:
-        messages = prompts.render(prompt_set[question.task], question.probe, donor=question.donor, **shown)
+        words = settings.get("vocabulary", VOCABULARY)
+        messages = prompts.render(prompt_set[question.task], question.probe, donor=question.donor, vocabulary=words, **shown)
         return Request(question.task, question.probe["instance_id"], question.run, messages)
 
     requests = []

@@ -31,6 +31,8 @@ class Settings:
     max_share_per_trajectory: float
     min_changed_tiles: int
     near_twin_tiles: int
+    #: T2's actions, as prompts list them.
+    vocabulary: tuple[str, ...] = t2.CLASSES
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Settings":
@@ -51,7 +53,9 @@ class Settings:
         for name, value in numbers.items():
             if not isinstance(value, int) or value < 0:
                 raise InputError(f"--settings: {name}", f"{value!r} is no count", "give a whole number, 0 or more")
-        return cls(*({name: n for name, n in quota.items() if n} for quota in (lengths, actions, tiers)), share, **numbers)
+        asked = [{name: n for name, n in quota.items() if n} for quota in (lengths, actions, tiers)]
+        words = asked[1] if given.get("set") else {**dict.fromkeys(t2.CLASSES), **asked[1]}
+        return cls(*asked, share, **numbers, vocabulary=tuple(sorted(words, key=t2.place)))
 
 
 def _quota(given: Mapping[str, Any], task: str) -> dict[str, int]:
@@ -130,7 +134,7 @@ def mine(
     layouts = {"t1": lambda one: t1.rows(one, seed), "t2": lambda one: t2.rows(one, corpus), "t3": lambda one: t3.rows(one, seed)}
     for task in tasks:
         write_table(folder, task.name, _rows(task, corpus, layouts[task.name]))
-    _write_quotas(folder, tasks)
+    _write_quotas(folder, tasks, settings.vocabulary)
 
 
 def _draw(task: _Task, corpus: Corpus, seed: int, counts: Counts, listed: TableWriter) -> None:
@@ -197,10 +201,10 @@ def _rows(task: _Task, corpus: Corpus, layout: Any) -> list[dict]:
     return rows
 
 
-def _write_quotas(folder: Path, tasks: Sequence[_Task]) -> None:
+def _write_quotas(folder: Path, tasks: Sequence[_Task], vocabulary: Sequence[str]) -> None:
     tables = {
         task.name: {"slices": {one.name: one.report() for one in task.slices}, "reasons": dict(sorted(task.reasons.items()))}
         for task in tasks
     }
-    text = json.dumps({"reallocation": REALLOCATION, "tasks": tables}, indent=1, ensure_ascii=False)
+    text = json.dumps({"reallocation": REALLOCATION, "vocabulary": vocabulary, "tasks": tables}, indent=1, ensure_ascii=False)
     (folder / "quotas.json").write_text(text + "\n", encoding="utf-8")

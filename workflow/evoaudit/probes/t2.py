@@ -19,6 +19,11 @@ CLASSES = ("click", "type", "select")
 STREAM = "t2-draw"
 
 
+def place(name: str) -> tuple[int, str]:
+    """Return where an action stands among others: the paper's first, in its order."""
+    return CLASSES.index(name) if name in CLASSES else len(CLASSES), name
+
+
 def vocabulary(quota: Mapping[str, int]) -> dict[str, str]:
     """Return operation → class for the classes a quota names; an operation outside the paper's vocabulary is a class of its own."""
     return {op: name for op in OPS if (name := t2_class(op) or op) in quota}
@@ -44,7 +49,7 @@ def slices(
     for reason, where in wrong.items():
         found[where & (found == "")] = reason
     made = []
-    for name in sorted(quota, key=lambda name: (CLASSES.index(name) if name in CLASSES else len(CLASSES), name)):
+    for name in sorted(quota, key=place):
         chosen = (found == "") & transitions.ops(corpus, [op for op, mapped in words.items() if mapped == name])
         made.append(
             Slice(

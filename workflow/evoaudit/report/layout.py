@@ -48,7 +48,7 @@ SECTIONS = (
         "What was asked",
         "Three kinds of question are cut from logged trajectories, and the log itself holds the answers: T1 asks for the order of "
         "shuffled screens, T2 for the action between two screens, T3 which of two screens follows an action.",
-        ("split", "domains", "t3_review", "action_map"),
+        ("split", "domains", "t3_review", "action_map", "split_sets", "other_sets"),
     ),
     Section(
         "verdicts",

@@ -19,6 +19,21 @@ MODULES = {
     "plain": "evoaudit.sources.plain",
 }
 
+#: Kind → what its screens are of. Plain logs may be of anything; the rest are of web pages.
+PLATFORMS = {
+    "osworld": "desktop",
+    "opencua": "desktop",
+    "aitz": "mobile",
+    "androidcontrol": "mobile",
+    "androidworld": "mobile",
+    "plain": None,
+}
+
+
+def platform(kind: str) -> str | None:
+    """Return `web`, `desktop` or `mobile`; None for logs that may be of any of them."""
+    return PLATFORMS.get(kind, "web")
+
 
 def reader(kind: str) -> ModuleType:
     """Return the reader module of a kind."""

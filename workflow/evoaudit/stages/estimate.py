@@ -13,7 +13,7 @@ CHARACTERS_A_TOKEN = 4
 PIXELS_A_TOKEN = 750
 PROMPT_CHARACTERS = 1400
 ANSWER_TOKENS = 60
-#: Pictures shown by one instance of each slice.
+#: Pictures shown by one instance of each slice; every action of T2 has two.
 PICTURES = {"3": 3, "4": 4, "5": 5, "click": 2, "type": 2, "select": 2, "cross": 3, "same_domain": 3, "long_skip": 3}
 #: Height over width of a usual screen.
 ASPECT = 9 / 16
@@ -34,7 +34,6 @@ def run(args: argparse.Namespace) -> int:
     config = configured.load(args)
     plan = plans.build(config, args.results)
     prices = load(args.prices)
-    quotas = config.probes.model_dump(mode="json")
     print(f"{'model / condition / side':<48} {'requests':>9} {'input tokens':>13} {'output':>9} {'USD':>9}")
     total, unknown = 0.0, []
     mined = all((args.results / "mine" / job.key / "quotas.json").is_file() for job in plan.of("mine"))
@@ -45,12 +44,12 @@ def run(args: argparse.Namespace) -> int:
             print(f"{job.label:<48} {'finished':>9}")
             continue
         condition = CONDITIONS[job.settings["condition"]]
-        instances = _instances(args.results, job) or {(task, name): n for task in TASKS for name, n in quotas[task]["quota"].items()}
+        instances = _instances(args.results, job) or _wanted(job)
         instances = {cut: n for cut, n in instances.items() if cut[0] in condition.tasks}
         requests = sum(instances.values())
         side = job.settings["max_image_side"]
         picture = side * side * ASPECT / PIXELS_A_TOKEN
-        shown = {name: len(condition.shown([""] * n)) for name, n in PICTURES.items()}
+        shown = {name: len(condition.shown([""] * PICTURES.get(name, 2))) for _, name in instances}
         given = sum(n * (PROMPT_CHARACTERS / CHARACTERS_A_TOKEN + shown[name] * picture) for (_, name), n in instances.items())
         written = requests * ANSWER_TOKENS
         price = prices.get(job.settings["model"])
@@ -70,6 +69,12 @@ def run(args: argparse.Namespace) -> int:
     if cap is not None:
         print(f"inference.budget_usd stops each model at {cap:.2f} USD")
     return 0
+
+
+def _wanted(job: plans.Job) -> dict[tuple[str, str], int]:
+    """Return (task, slice) → instances by the quotas of the set that a job is asked about."""
+    (mined,) = job.upstream["mine"]
+    return {(task, name): n for task in TASKS for name, n in mined.settings[task]["quota"].items()}
 
 
 def _instances(results: Path, job: plans.Job) -> dict[tuple[str, str], int] | None:

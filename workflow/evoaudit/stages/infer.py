@@ -26,8 +26,10 @@ def run(args: argparse.Namespace) -> int | None:
     from evoaudit import prompts, store
     from evoaudit.infer import prices
     from evoaudit.infer.predict import predict
+    from evoaudit.probes.vocabulary import vocabulary_of
 
-    settings = {"model": args.settings.get("name"), **args.settings}
+    words = vocabulary_of(common.folder_of(args.mined))
+    settings = {"model": args.settings.get("name"), "vocabulary": words, **args.settings}
     for name in _NEEDED:
         if settings.get(name) is None:
             raise InputError("--settings", f"has no '{name}'", f"give {', '.join(_NEEDED)}")

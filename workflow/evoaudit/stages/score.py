@@ -21,12 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int | None:
     """Write ``scores.parquet``: every instance of every task for every model, condition, side and replicate."""
     from evoaudit import store
+    from evoaudit.probes.vocabulary import vocabulary_of
     from evoaudit.score import rows
 
     mined = common.folder_of(args.mined)
     probes = {task: store.read_table(mined, task, [*_COLUMNS, *_ANSWERS[task]]).to_pylist() for task in TASKS}
     known = {(task, probe["instance_id"]) for task in TASKS for probe in probes[task]}
-    places = _places(args.predictions)
+    places, words = _places(args.predictions), vocabulary_of(mined)
     with common.stage(args, "score", "prediction") as (folder, counts), store.TableWriter(folder, "scores") as writer:
         for (name, condition, side, run), folder_of_answers in sorted(places.items()):
             answers: dict[tuple[str, str], dict] = {}
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int | None:
                 else:
                     counts.drop("prediction", name, "/".join(identity), "unknown_instance", "the probes hold no such instance")
             asked = {task: probes[task] for task in CONDITIONS[condition].tasks}
-            writer.extend(rows({"model": name, "condition": condition, "max_image_side": side, "run": run}, asked, answers))
+            writer.extend(rows({"model": name, "condition": condition, "max_image_side": side, "run": run}, asked, answers, words))
     return None
 
 

@@ -14,6 +14,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--controls", nargs="*", default=[], metavar="MANIFEST", help="manifests of normalised controls, for the alignment check alone"
     )
+    for name, stage in (("sets", "mine"), ("set-predictions", "infer"), ("set-scores", "score")):
+        parser.add_argument(
+            f"--{name}", nargs="*", default=[], metavar="MANIFEST", help=f"manifests of the {stage} stage of further sets of probes"
+        )
     for name, help_text in (
         ("mined", "mine"),
         ("scores", "score"),
@@ -35,8 +39,29 @@ def run(args: argparse.Namespace) -> int | None:
     several = {name: tuple(map(common.folder_of, getattr(args, name))) for name in ("normalised", "controls", "predictions", "judgments")}
     single = {name: _one(name, getattr(args, name)) for name in ("mined", "scores", "sample", "signals", "review", "final")}
     with common.stage(args, "stats", "table") as (folder, counts):
-        counts.keep("table", write(folder, build(Run(Folders(**several, **single), args.settings, args.seed or 0))))
+        counts.keep("table", write(folder, build(Run(Folders(**several, **single, sets=_sets(args)), args.settings, args.seed or 0))))
     return None
+
+
+def _sets(args: argparse.Namespace) -> tuple:
+    """Bring together the folders of each further set: answers and scores name the probes they are of by their key."""
+    from evoaudit.store import read_manifest
+    from evoaudit.tables.inputs import Set
+
+    def of(manifests: list[str]) -> dict[str, list[Path]]:
+        found: dict[str, list[Path]] = {}
+        for folder in map(common.folder_of, manifests):
+            for key in read_manifest(folder)["upstream"].get("mine", ()):
+                found.setdefault(key, []).append(folder)
+        return found
+
+    asked, scored = of(args.set_predictions), of(args.set_scores)
+    sets = []
+    for folder in map(common.folder_of, args.sets):
+        manifest = read_manifest(folder)
+        name = str(manifest["config"].get("set") or folder.name)
+        sets.append(Set(name, folder, next(iter(scored.get(manifest["key"], ())), None), tuple(asked.get(manifest["key"], ()))))
+    return tuple(sorted(sets, key=lambda one: one.name))
 
 
 def _one(name: str, manifests: list[str]) -> Path | None:

@@ -28,6 +28,8 @@ PROBES = (
     "calibration",
     "reliability",
     "position_bias",
+    "split_sets",
+    "other_sets",
 )
 AUDIT = (
     "audit_verdicts",

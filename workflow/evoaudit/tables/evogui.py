@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.compute as pc
@@ -11,6 +12,7 @@ from evoaudit.actions import VALUE_BEARING
 from evoaudit.conditions import CONDITIONS
 from evoaudit.jsonfile import read_json
 from evoaudit.probes.reviewed import REASONS
+from evoaudit.probes.vocabulary import vocabulary_of
 from evoaudit.stats import (
     brier_score,
     expected_calibration_error,
@@ -24,7 +26,7 @@ from evoaudit.stats import (
     wilson_ci,
 )
 from evoaudit.stats.resample import FEW_CLUSTERS, interval, rank_draws
-from evoaudit.tables.inputs import Empty, numbers
+from evoaudit.tables.inputs import Empty, Folders, numbers
 from evoaudit.tables.literature import published
 from evoaudit.tables.panel import INDEX, INDEX_ACTION, MAIN_SIDE, METRICS, NOTHING_SCORED, PUBLISHED_CHANCE, TASKS, Answers, Panel
 
@@ -166,6 +168,72 @@ def t3_review(panel: Panel) -> list[dict]:
                 "simulated": bool(items.simulated[(items.slices == tier) | (tier == "all")].any()),
             }
         )
+    return rows
+
+
+def split_sets(panel: Panel) -> list[dict]:
+    """Return the counts of every further set, slice by slice, beside what was asked for."""
+    rows = []
+    for one in panel.run.folders.sets:
+        items = Panel(replace(panel.run, folders=Folders(mined=one.mined))).items
+        tasks = read_json(one.mined / "quotas.json")["tasks"]
+        for task in TASKS:
+            for name, cut in tasks[task]["slices"].items():
+                held = items[task].slices == name
+                rows.append(
+                    {
+                        "set": one.name,
+                        "part": task.upper(),
+                        "slice": name,
+                        "wanted": cut["wanted"],
+                        "count": int(held.sum()),
+                        "share": _percent(int(held.sum()), len(items[task])),
+                        "domains": len({domain for domain in items[task].domains[held] if domain}),
+                        "trajectories": len(set(items[task].trajectories[held])),
+                        "simulated": bool(items[task].simulated[held].any()),
+                    }
+                )
+    if not rows:
+        raise Empty("No set of probes beyond the paper's was mined; name some in `probes.sets`.")
+    return rows
+
+
+def other_sets(panel: Panel) -> list[dict]:
+    """Return accuracy on every further set by model and condition, after uniform guessing."""
+    rows = []
+    for one in panel.run.folders.sets:
+        other = Panel(replace(panel.run, folders=Folders(mined=one.mined, scores=one.scores)))
+        sizes = {f"n_{task}": len(other.items[task]) for task in TASKS}
+        simulated = any(bool(items.simulated.any()) for items in other.items.values())
+        words = vocabulary_of(one.mined)
+        bare = sum(n for name, n in other.items["t2"].by_slice.items() if name not in VALUE_BEARING)
+        chance = {
+            "t1": other.exact["t1"],
+            "t2_top1": 100 / len(words) if sizes["n_t2"] else None,
+            # Without its value a typed or chosen answer is wrong.
+            "t2_joint": 100 / len(words) * bare / sizes["n_t2"] if sizes["n_t2"] else None,
+            "t3": other.exact["t3"],
+        }
+        known = {"set": one.name, **sizes, "actions": len(words), "simulated": simulated}
+        rows.append({**known, "group": "Baseline", "model": "chance (exact)", "condition": None, **chance})
+        by_model: dict[str, list[Answers]] = {}
+        for found in other.answers.values():
+            by_model.setdefault(found.model, []).append(found)
+        for found in other.ordered([answers[0] for answers in by_model.values()]):
+            rows += [
+                {
+                    **known,
+                    "group": other.heading(each.model),
+                    "model": each.model,
+                    "condition": each.condition,
+                    "max_image_side": each.side,
+                    **{metric: each.accuracy(metric) for metric in METRICS},
+                    "unanswered": _counts(each)["n_unanswered"],
+                }
+                for each in by_model[found.model]
+            ]
+    if not rows:
+        raise Empty("No set of probes beyond the paper's was mined; name some in `probes.sets`.")
     return rows
 
 

@@ -19,6 +19,16 @@ class Empty(Exception):
 
 
 @dataclass(frozen=True)
+class Set:
+    """The folders of one set of probes beyond the paper's."""
+
+    name: str
+    mined: Path
+    scores: Path | None = None
+    predictions: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
 class Folders:
     """Folders of earlier stages; None or empty where a run has none."""
 
@@ -33,10 +43,13 @@ class Folders:
     final: Path | None = None
     #: Normalised sources with a planted fault, for the alignment check alone.
     controls: tuple[Path, ...] = ()
+    #: Sets of probes beyond the paper's, which have tables of their own.
+    sets: tuple[Set, ...] = ()
 
     def all(self) -> list[Path]:
         """Return every folder that counts, in the order of the pipeline; the controls do not."""
-        single = [self.mined, *self.predictions, self.scores, self.sample, self.signals, *self.judgments, self.review, self.final]
+        others = [folder for one in self.sets for folder in (one.mined, *one.predictions, one.scores)]
+        single = [self.mined, *self.predictions, self.scores, *others, self.sample, self.signals, *self.judgments, self.review, self.final]
         return [*self.normalised, *(folder for folder in single if folder is not None)]
 
 

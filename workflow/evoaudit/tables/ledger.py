@@ -87,6 +87,9 @@ def cost(run: Run) -> list[dict]:
             if main["usd"].null_count == 0 and row["successes"]:
                 row["usd_per_verified_success"] = math.fsum(main["usd"].to_pylist()) / row["successes"]
         rows.append(row)
+    for one in run.folders.sets:  # what a further set cost is a row of its own; its successes are not the comparison's
+        spent = run.table(one.predictions, "predictions", columns)
+        rows += [_spent("infer", f"{model} ({one.name})", table, simulated) for model, table in _by_name(spent, "model")]
     judged = run.table(run.folders.judgments, "judgments", ["annotator", "input_tokens", "output_tokens", "usd", "simulated"])
     rows += [
         _spent("judge", judge, table, bool(pc.any(table["simulated"]).as_py()) or bool(run.simulated_sources))

@@ -370,6 +370,25 @@ _ALL = (
         group="model",
     ),
     _table(
+        "split_sets",
+        "Probes beyond the browser",
+        "",
+        "set:text part:text slice:text wanted:n count:n share:pct | domains:n trajectories:n",
+        "Further sets of the config, mined by the same rules from other sources. No other table counts them, but for drops and costs.",
+        "No set of probes beyond the paper's was mined; name some in `probes.sets`.",
+        group="set",
+    ),
+    _table(
+        "other_sets",
+        "Scores beyond the browser",
+        "",
+        "set:text group:text model:text condition:text t1:pct^ t2_top1:pct^ t2_joint:pct^ t3:pct^ n_t1:n n_t2:n n_t3:n "
+        "| actions:n max_image_side:n unanswered:n",
+        "`actions` is the size of the set's T2 vocabulary, which its prompts list. Values are asked for typing and choosing alone.",
+        "No set of probes beyond the paper's was mined; name some in `probes.sets`.",
+        group="set",
+    ),
+    _table(
         "landscape",
         "Benchmarks by setting",
         "CUA audit Table 1",
