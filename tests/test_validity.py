@@ -10,6 +10,7 @@ from scipy.stats import chisquare
 
 from evoaudit.probes import t1
 from evoaudit.probes.t2 import stands_in
+from evoaudit.report import drops, load
 
 WIDE, HIGH = 640, 400
 
@@ -224,3 +225,64 @@ def test_a_long_trajectory_is_covered_from_end_to_end(mine):
     logs.add("long", [f"s{k}" for k in range(200)])
     steps = [step for row in mine(logs, share=1.0, t1={5: 64}).rows["t1"] for step in row["steps"]]
     assert min(steps) < 20 and max(steps) > 180 and len(set(steps)) > 120
+
+
+def faulty() -> Logs:
+    """Return logs in which something is wrong for most of the reasons for which mining leaves a candidate out."""
+    a, b, c, d = (screen(k) for k in range(4))
+    pixels = {"a": a, "b": b, "c": c, "d": d, "a2": patched(a, 1), "white": page(), "b2": patched(b, 1, 5), "c2": patched(c, 1, 5)}
+    logs = Logs(pixels=pixels, odd={"lost": {"status": "missing"}})
+    logs.add("few", ["a", "b"], domain="x")
+    logs.add("again", ["a", "b", "a2", "d"])
+    logs.add("twin", ["a", "b2", "c2", None], [{}, {}, {"op": "done"}], domain="y")
+    logs.add("odd", ["a", "white", "lost", "d"])
+    unlike = {"state": "unknown", "changed_tiles": None}
+    steps = [
+        {"op": "wait"},
+        {"op": "scroll"},
+        {"change": unlike},
+        {"change": {"state": "same", "changed_tiles": 0}},
+        {"error": "no such element"},
+    ]
+    logs.add("steps", [f"s{k}" for k in range(6)], steps)
+    values = [{"op": "type", "value": value} for value in (None, "***", "x ", "fine")]
+    logs.add("values", [f"v{k}" for k in range(5)], values)
+    logs.add("plain", [f"p{k}" for k in range(7)])
+    return logs
+
+
+REASONS = {
+    "too_few_screens",
+    "indistinguishable_screens",
+    "ambiguous_order",
+    "no_visible_change",
+    "unknown_change",
+    "blank_screen",
+    "bad_picture",
+    "outside_vocabulary",
+    "no_value",
+    "masked_value",
+    "unseen_value",
+    "failed_action",
+    "idle_action",
+    "no_distractor",
+    "near_duplicate",
+}
+
+
+def test_each_reason_has_an_example_with_its_screens_in_the_report(mine):
+    found = mine(faulty(), share=1.0, t1={3: 40}, t2={"click": 40, "type": 9}, t3={"cross": 9, "long_skip": 9})
+    inputs = load.Inputs(stats=found.folder, normalised=(found.folder.parent / "normalised-made",), mined=found.folder)
+    shown, n = drops.drops(inputs, 1, 7)
+    assert n == len(found.drops) and {one.reason for one in shown} == set(found.reasons) == REASONS
+    for one in shown:
+        assert [frame for frame in one.frames if frame.picture], one
+
+
+def test_the_last_screen_of_a_window_is_shown_too(mine):
+    logs = Logs(pixels={"a": screen(1), "b": screen(2), "a2": patched(screen(1), 1)})
+    logs.add("one", ["a", "b", "a2"])
+    found = mine(logs, t1={3: 1})
+    inputs = load.Inputs(stats=found.folder, normalised=(found.folder.parent / "normalised-made",), mined=found.folder)
+    ((one,), _) = drops.drops(inputs, 24, 7)
+    assert [frame.picture for frame in one.frames] == [logs.id("a"), logs.id("b"), logs.id("a2")]

@@ -37,7 +37,11 @@ def drops(inputs: Inputs, limit: int, seed: int) -> tuple[list[Drop], int]:
     def order(row: dict) -> tuple:
         return rank(seed, "report-drops", row["stage"], row["source"], row["unit"], row["item"]), row["item"], row["detail"] or ""
 
-    chosen = spread(found, lambda row: (row["stage"], row["reason"]), order, limit)
+    def kind(row: dict) -> tuple:
+        return row["stage"], row["reason"]
+
+    # However many reasons there are, each has an example.
+    chosen = spread(found, kind, order, max(limit, len({kind(row) for row in found})))
     screens = _screens(inputs, [row["item"] for row in chosen])
     return [_drop(row, screens) for row in chosen], len(found)
 
@@ -45,27 +49,31 @@ def drops(inputs: Inputs, limit: int, seed: int) -> tuple[list[Drop], int]:
 def _drop(row: dict, screens: dict[tuple[str, int], dict]) -> Drop:
     names = ("source", "unit", "item", "reason", "detail")
     made = Drop(row["stage"], **{name: plain(row[name] or "", 200) for name in names})
-    trajectory, steps = next((place for place in _places(row["item"]) if (place[0], place[1][0]) in screens), ("", []))
-    shown = [(f"step {step}", screens[trajectory, step]["before_image"]) for step in steps[:SCREENS] if (trajectory, step) in screens]
-    if len(steps) == 1:
-        around = screens[trajectory, steps[0]]
+    logged = (place for place in _places(row["item"]) if any((place[0], step - back) in screens for step in place[1] for back in (0, 1)))
+    trajectory, steps = next(logged, ("", []))
+    shown = [(f"screen {step}", _seen(screens, trajectory, step)) for step in steps[:SCREENS]]
+    if len(steps) == 1 and (around := screens.get((trajectory, steps[0]))):
         shown = [("before", around["before_image"]), ("after", around["after_image"])]
     made.frames = [Frame(picture, label, f"Screen, {label}, of {made.item}") for label, picture in shown if picture]
     return made
 
 
+def _seen(screens: dict[tuple[str, int], dict], trajectory: str, step: int) -> str | None:
+    """Return the picture of what was seen before a step: the one logged with it, or else the one after the step before it."""
+    own, last = screens.get((trajectory, step), {}), screens.get((trajectory, step - 1), {})
+    return own.get("before_image") or last.get("after_image")
+
+
 def _places(item: str) -> list[tuple[str, list[int]]]:
-    """Return what an item may name: a trajectory and its steps, with or without a word before them."""
+    """Return what an item may name: a trajectory and its steps, with or without a word before them; the first few if it names none."""
     found = re.fullmatch(r"(.+)#(\d{1,9}(?:,\d{1,9})*)", item, re.DOTALL)
-    if not found:
-        return []
-    steps = [int(step) for step in found[2].split(",")]
-    return [(name, steps) for name in dict.fromkeys((found[1], found[1].partition(" ")[2])) if name]
+    whole, steps = (found[1], [int(step) for step in found[2].split(",")]) if found else (item, list(range(SCREENS)))
+    return [(name, steps) for name in dict.fromkeys((whole, whole.partition(" ")[2])) if name]
 
 
 def _screens(inputs: Inputs, items: list[str]) -> dict[tuple[str, int], dict]:
-    """Return the pictures around the steps that items name."""
-    wanted = {(name, step) for item in items for name, steps in _places(item) for step in steps}
+    """Return the pictures around the steps that items name, and around those before them."""
+    wanted = {(name, step - back) for item in items for name, steps in _places(item) for step in steps for back in (0, 1)}
     columns = ("trajectory_id", "step", "before_image", "after_image")
     found = load.rows(inputs.normalised, "steps", columns, trajectory_id={trajectory for trajectory, _ in wanted})
     return {place: row for row in found if (place := (row["trajectory_id"], row["step"])) in wanted}
