@@ -156,6 +156,28 @@ def test_a_value_that_no_screen_can_show_is_left_out(mine, value):
     assert not found.rows["t2"] and found.reasons["unseen_value"] == 1
 
 
+@pytest.mark.parametrize(
+    ("op", "value", "kept"),
+    [
+        ("key", "ctrl+c", False),
+        ("key", "Cmd + C", False),
+        ("key", "shift", False),
+        ("key", "ctrl+alt", False),
+        ("copy", None, False),
+        ("key", "ctrl+v", True),
+        ("key", "c", True),
+        ("key", "ctrl+shift+t", True),
+        ("paste", "words", True),
+    ],
+)
+def test_a_copy_or_a_lone_modifier_explains_no_change(mine, op, value, kept):
+    logs = Logs()
+    logs.add("one", ["a", "b", "c", "d", "e"], [{"op": op, "value": value}, {}, {}, {}])
+    found = mine(logs, share=1.0, t2={"key": 9, "copy": 9, "type": 9}, t3={"long_skip": 9})
+    assert len(found.rows["t2"]) == kept and (0 in {row["step"] for row in found.rows["t3"]}) == kept
+    assert found.reasons["idle_action"] == (0 if kept else 2)
+
+
 @pytest.mark.parametrize("value", ["two words", "two\nlines", "«quoted»", "x"])
 def test_a_value_that_a_screen_can_show_is_kept(mine, value):
     logs = Logs()

@@ -1,5 +1,6 @@
 """The normalised tables of all sources as arrays: a few dozen bytes a step, so that mining fits in memory at any size."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 
 from evoaudit import schema
 from evoaudit.actions import OPS
+from evoaudit.audit.noop import COPIES, MODIFIERS, PASSIVE
 from evoaudit.errors import InputError, one_line
 
 #: A screen of which one colour takes at least this share shows nothing to reason about.
@@ -30,6 +32,12 @@ NO_PAGE = r"^(about:blank|chrome-error:|data:,)"
 UNSEEN = r"^\s|\s$|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 #: Values that a publisher struck out.
 MASKED = r"(?i)^\s*([*•●∙█■]{3,}|[\[<({]{1,2}\s*(redacted|masked|hidden|secret|password|removed)\b[^\]>)}]*[\]>)}]{1,2})\s*$"
+
+#: Operations that bring nothing about on the screen, and keys that do not: what changes after them is not their doing.
+IDLE = (*sorted(PASSIVE), "copy")
+IDLE_KEYS = (
+    rf"^({'|'.join(re.escape(keys) for keys in sorted(COPIES))}|({'|'.join(sorted(MODIFIERS))})([+,]({'|'.join(sorted(MODIFIERS))}))*)$"
+)
 
 OP_NAMES = tuple(OPS)
 SAME, CHANGED, UNKNOWN = 0, 1, 2
@@ -74,6 +82,8 @@ class Corpus:
     masked: np.ndarray
     unseen: np.ndarray
     failed: np.ndarray
+    #: Steps that bring nothing about on the screen.
+    idle: np.ndarray
     notice: np.ndarray
     image_id: pa.Array
     status: np.ndarray
@@ -248,7 +258,7 @@ def _number(column: pa.Array, among: pa.Array, path: Path, what: str) -> np.ndar
 def _steps(folders: Sequence[Path], ids: pa.Array, images: pa.Array) -> dict:
     """Read the steps of every source, sorted by trajectory and step."""
     parts: dict[str, list] = {name: [] for name in ("owner", "step", "gap", "op", "before", "after")}
-    texts: dict[str, list] = {name: [] for name in ("value", "has_value", "masked", "unseen", "failed", "notice")}
+    texts: dict[str, list] = {name: [] for name in ("value", "has_value", "masked", "unseen", "failed", "idle", "notice")}
     for folder in folders:
         path = Path(folder) / "steps.parquet"
         for batch in _batches(folder, "steps", ["trajectory_id", "step", "gap_before", "op", "before_image", "after_image"]):
@@ -258,7 +268,7 @@ def _steps(folders: Sequence[Path], ids: pa.Array, images: pa.Array) -> dict:
             parts["op"].append(_number(batch["op"], pa.array(OP_NAMES), path, "operation").astype(np.int8))
             for side in ("before", "after"):
                 parts[side].append(_number(batch[f"{side}_image"], images, path, "picture"))
-        for batch in _batches(folder, "steps", ["value", "error", "url", "page_text"], _WIDE):
+        for batch in _batches(folder, "steps", ["op", "value", "error", "url", "page_text"], _WIDE):
             for name, array in _texts(batch).items():
                 texts[name].append(array)
     found = {name: np.concatenate(arrays) if arrays else np.zeros(0, np.int32) for name, arrays in parts.items()}
@@ -282,12 +292,14 @@ def _texts(batch: pa.RecordBatch) -> dict[str, pa.Array | np.ndarray]:
         return np.asarray(pc.fill_null(pc.match_substring_regex(column, pattern), False))
 
     text = batch["page_text"]
+    keys = pc.replace_substring_regex(pc.utf8_lower(batch["value"]), r"\s", "")
     short = pc.if_else(pc.less_equal(pc.utf8_length(text), NOTICE_LENGTH), text, None)
     return {
         "value": batch["value"],
         "has_value": matches(batch["value"], r"\S"),
         "masked": matches(batch["value"], MASKED),
         "unseen": matches(batch["value"], UNSEEN),
+        "idle": matches(batch["op"], f"^({'|'.join(IDLE)})$") | (matches(batch["op"], "^key$") & matches(keys, IDLE_KEYS)),
         "failed": matches(batch["error"], r"\S"),
         "notice": matches(short, NOTICE) | matches(batch["url"], NO_PAGE),
     }

@@ -45,6 +45,7 @@ def slices(
         "masked_value": bearing & corpus.masked,
         "unseen_value": bearing & corpus.unseen,
         "failed_action": corpus.failed,
+        "idle_action": corpus.idle,
     }
     for reason, where in wrong.items():
         found[where & (found == "")] = reason

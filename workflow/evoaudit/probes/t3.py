@@ -22,8 +22,6 @@ STREAM = "t3-side"
 LONG_SKIP = 3
 #: Distractors looked at for one transition before it is given up, and trajectories searched for them.
 OPTIONS, SEARCHED = 8, 32
-#: What changes after these was not brought about by them.
-IDLE = ("wait", "note", "say", "answer", "done", "fail")
 
 #: (source or all of them, what its members share, its name)
 _Key = tuple[str | None, str, str]
@@ -169,7 +167,7 @@ class Mine:
         self._corpus, self._looks, self._motion, self._seed = corpus, looks, motion, seed
         self._others = Distractors(corpus, seed)
         self._found = valid.copy()
-        self._found[transitions.ops(corpus, IDLE) & (valid == "")] = "idle_action"
+        self._found[corpus.idle & (valid == "")] = "idle_action"
         tiers = [tier for tier in TIERS if tier in quota]
         self._chosen = {tier: (self._found == "") & self._others.exist(tier) for tier in tiers}
         self.not_adjacent = int(np.count_nonzero(valid == "not_adjacent"))
