@@ -157,6 +157,25 @@ def test_orders_are_balanced_and_the_answer_restores_time(mine):
         assert set(orders[k].values()) <= {n // factorial(k), -(-n // factorial(k))}
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_no_position_tells_when_a_screen_was(mine, seed):
+    # Each slice apart: where the earliest and the latest screen stand, and how often the order shown is the order of time.
+    found = mine(many(80), seed=seed, share=1.0, t1={3: 200, 4: 200}, t3={"cross": 101, "long_skip": 101})
+    for k in (3, 4):
+        answers = [row["answer"] for row in found.rows["t1"] if len(row["images"]) == k]
+        for place in (0, -1):
+            stands = Counter(answer[place] for answer in answers)
+            assert chisquare([stands[position] for position in range(1, k + 1)]).pvalue > 0.01
+        in_order = sum(answer == sorted(answer) for answer in answers)
+        assert 200 // factorial(k) <= in_order <= 200 // factorial(k) + 1
+    for tier in ("cross", "long_skip"):
+        sides = Counter(row["answer"] for row in found.rows["t3"] if row["slice"] == tier)
+        assert abs(sides["A"] - sides["B"]) == 1
+    # Nor does the id, by which the rows are sorted: sides come in no pattern.
+    sides = "".join(row["answer"] for row in found.rows["t3"])
+    assert chisquare([sum(a != b for a, b in pairwise(sides)), sum(a == b for a, b in pairwise(sides))]).pvalue > 0.01
+
+
 def test_windows_are_not_only_neighbours(mine):
     steps = [sorted(row["steps"]) for row in mine(many(100)).rows["t1"]]
     assert any(b - a > 1 for row in steps for a, b in pairwise(row))
@@ -482,6 +501,17 @@ def test_the_subcommand_writes_a_whole_stage(tmp_path):
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert set(manifest["files"]) == {"t1.parquet", "t2.parquet", "t3.parquet", "drops.parquet", "quotas.json"}
     assert manifest["counts"]["kept"] == 12
+
+
+def test_cores_and_folders_change_no_byte(tmp_path):
+    made = []
+    for threads, home in (("1", tmp_path / "a"), ("4", tmp_path / "b" / "of another name")):
+        home.mkdir(parents=True)
+        normalised, root = many(30).write(home)
+        words = ["mine", "--settings", json.dumps(SETTINGS), "--seed", "7", "--threads", threads, "--normalised", str(normalised)]
+        assert main([*words, "--root", f"made={root}", "--out", str(home / "out")]) == 0
+        made.append({path.name: sha256_file(path) for path in (home / "out").iterdir()})
+    assert made[0] == made[1] and len(made[0]) == 6
 
 
 @pytest.mark.parametrize(
