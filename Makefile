@@ -26,6 +26,7 @@ nightly: $(READY)
 
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/normalise_and_mine.py
+	$(BIN)/python benchmarks/mining.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/preparation.py
 

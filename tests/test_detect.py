@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from evoaudit.config import check
 from evoaudit.errors import InputError
 from evoaudit.normalise import Source
+from evoaudit.plan import build
 from evoaudit.rawlogs import config_lines
 from evoaudit.sources import MODULES
 from evoaudit.sources.detect import Found, detect
@@ -280,3 +282,11 @@ def test_real_logs_are_recognised_and_fragments_are_not():
     assert "Android in the Wild" in rest["android-in-the-wild"]
     assert "Mind2Web without their actions" in rest["mind2web-fragments"]
     assert "WebLINX" in rest["weblinx-fragments"]
+
+
+def test_the_config_that_is_offered_asks_about_desktops_and_telephones_too(tmp_path):
+    places = [("own", "plain"), ("osw", "osworld"), ("cua", "opencua"), ("phone", "aitz")]
+    tree = yaml.safe_load("\n".join(config_lines([Source(name, kind, tmp_path) for name, kind in places])))
+    plan = build(check(tree), must_exist=False)
+    mined = {job.label: {one.settings["source"] for one in job.upstream["normalise"]} for job in plan.of("mine")}
+    assert mined == {"all": {"own"}, "desktop": {"osw", "cua"}, "mobile": {"phone"}}

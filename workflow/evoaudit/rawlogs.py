@@ -11,7 +11,7 @@ from pathlib import Path
 from evoaudit.errors import InputError, one_line
 from evoaudit.jsonfile import read_json
 from evoaudit.normalise import Source, normalise
-from evoaudit.sources import MODULES
+from evoaudit.sources import MODULES, platform
 from evoaudit.sources.detect import Found, detect
 from evoaudit.store import Counts
 
@@ -113,12 +113,25 @@ class _Told(Counts):
             print(f"reading {one_line(self._name)}: {self.kept['trajectory']:,} trajectories so far", file=sys.stderr, flush=True)
 
 
+#: Platform → T2's actions there, as a config asks for them.
+_ACTIONS = {
+    "desktop": "{click: 461, type: 461, drag: 100, scroll: 100, key: 100}",
+    "mobile": "{click: 461, type: 461, swipe: 100, long_press: 100, key: 100}",
+}
+
+
 def config_lines(sources: Iterable[Source]) -> list[str]:
-    """Return the lines of a config that use sources."""
+    """Return the lines of a config that use sources; those beyond the browser are sets of probes of their own."""
     lines = ["run: {name: mine}", "sources:"]
+    sets: dict[str, list[str]] = {}
     for source in sources:
+        if (kind := platform(source.kind)) in _ACTIONS:
+            sets.setdefault(kind, []).append(source.name)
         options = "".join(f", {name}: {value}" for name, value in sorted(source.options.items()))
         lines.append(f"  - {{name: {source.name}, kind: {source.kind}, path: {_quoted(str(source.root))}{options}}}")
+    if sets:
+        lines += ["probes:", "  sets:"]
+        lines += [f"    {kind}: {{sources: [{', '.join(names)}], t2: {{quota: {_ACTIONS[kind]}}}}}" for kind, names in sorted(sets.items())]
     return lines
 
 

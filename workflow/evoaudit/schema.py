@@ -191,8 +191,8 @@ T2 = pa.schema(
     [
         *_PROBE,
         _required("step", _I, "step of the transition"),
-        _required("answer_action", _S, "`click`, `type` or `select`"),
-        _field("answer_value", _S, "exact logged value; empty for click"),
+        _required("answer_action", _S, "`click`, `type` or `select`; in a set beyond the browser also other operations"),
+        _field("answer_value", _S, "exact logged value; empty for all but typing and choosing"),
         _required("value_in_goal", _B, "the value stands verbatim in the goal"),
     ]
 )

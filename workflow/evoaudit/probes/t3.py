@@ -194,7 +194,7 @@ class Mine:
         """Yield the ids of the questions these logs and this seed could give, without a look at the pictures."""
         for tier, chosen in self._chosen.items():
             for step in np.flatnonzero(chosen).tolist():
-                for other, screen in islice(self._others.options(step, tier), 2):
+                for other, screen in self._others.options(step, tier):
                     yield self._item(step, tier, other, screen).instance_id
 
     def _candidates(self, trajectory: int, tier: str) -> Iterator[Item | Fault]:
