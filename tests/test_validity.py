@@ -148,6 +148,40 @@ def test_a_page_some_pixels_longer_looks_the_same(mine):
         assert len(found.rows["t3"]) == kept and found.reasons["no_distractor"] == 1 - kept
 
 
+def sizes(*heights: tuple[int, int]) -> Logs:
+    """Return trajectories of other domains, each of two screens of the heights given."""
+    logs = Logs()
+    for i, (first, second) in enumerate(heights):
+        logs.odd |= {f"{i}-0": {"height": first}, f"{i}-1": {"height": second}}
+        logs.add(f"t{i}", [f"{i}-0", f"{i}-1"], [{"change": {"state": "changed", "changed_tiles": 9}}], domain=f"d{i}")
+    return logs
+
+
+def test_a_size_that_would_tell_the_successor_is_avoided(mine):
+    # Six sizes, two trajectories of each: every one finds a screen of its own size, however far it lies on the ring.
+    logs = sizes(*[(700 + 50 * (i // 2),) * 2 for i in range(12)])
+    found = mine(logs, share=1.0, t3={"cross": 12})
+    height = {logs.id(name): row["height"] for name, row in logs.odd.items()}
+    assert len(found.rows["t3"]) == 12
+    assert all(len({height[image] for image in row["images"]}) == 1 for row in found.rows["t3"])
+    assert found.quotas["t3"]["slices"]["cross"]["spare"] == 0
+
+
+@pytest.mark.parametrize(("quota", "spare"), [(4, 0), (6, 2)])
+def test_questions_whose_sizes_tell_fill_a_quota_last(mine, quota, spare):
+    # The first four have twins in size, the last two have none.
+    logs = sizes((700, 700), (700, 700), (800, 800), (800, 800), (900, 900), (1000, 1000))
+    found = mine(logs, share=1.0, t3={"cross": quota})
+    assert len(found.rows["t3"]) == quota and found.quotas["t3"]["slices"]["cross"]["spare"] == spare
+    assert {"t0", "t1", "t2", "t3"} <= {row["trajectory_id"] for row in found.rows["t3"]}
+    assert found.counts["read"] == quota + sum(found.counts["dropped"].values())
+
+
+def test_a_successor_of_another_size_than_its_start_takes_any_distractor(mine):
+    found = mine(sizes((700, 800), (900, 1000)), share=1.0, t3={"cross": 2})
+    assert len(found.rows["t3"]) == 2 and found.quotas["t3"]["slices"]["cross"]["spare"] == 0
+
+
 @pytest.mark.parametrize("value", ["mug ", "\tmug", "mug\n", "mu\x08ug"])
 def test_a_value_that_no_screen_can_show_is_left_out(mine, value):
     logs = Logs()

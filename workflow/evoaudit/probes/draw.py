@@ -6,7 +6,7 @@ A trajectory added to the corpus moves only its neighbours in rank: the items of
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from math import floor
 from typing import TypeVar
 
@@ -40,6 +40,8 @@ class Item:
     name: str
     asked: Asked
     fields: dict
+    #: Taken only where a slice has no better ones left.
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,9 @@ class Slice:
     visited: int = 0
     reallocated: int = 0
     reasons: Counter = field(default_factory=Counter)
+    #: Items each trajectory has given, and spare ones that were passed over.
+    _given: Counter = field(default_factory=Counter)
+    _spares: Counter = field(default_factory=Counter)
     _stream: Iterator[Item] | None = None
 
     @property
@@ -93,16 +98,24 @@ class Slice:
         def ranked(keys: Iterable[T], level: str, *above: str, identity: Callable[[T], str] = str) -> list[T]:
             return order(keys, seed, f"{self.task}-{level}", lambda key: (self.name, *above, identity(key)))
 
-        def of_trajectory(trajectory: int) -> Iterator[Item]:
-            return islice(self._sift(trajectory, fresh, drop), self.cap)
+        def of_trajectory(trajectory: int, spare: bool) -> Iterator[Item]:
+            for item in self._sift(trajectory, spare, fresh, drop):
+                if self._given[trajectory] < self.cap:
+                    self._given[trajectory] += 1
+                    yield item
+                if self._given[trajectory] >= self.cap:
+                    return
 
-        def of_domain(source: str, domain: str) -> Iterator[Item]:
-            return in_turn(of_trajectory(t) for t in ranked(tree[source][domain], "trajectory", identity=lambda t: corpus.trajectory[t]))
+        def of_domain(source: str, domain: str, spare: bool) -> Iterator[Item]:
+            trajectories = ranked(tree[source][domain], "trajectory", identity=lambda t: corpus.trajectory[t])
+            return in_turn(of_trajectory(t, spare) for t in trajectories if self._given[t] < self.cap)
 
-        def of_source(source: str) -> Iterator[Item]:
-            return in_turn(of_domain(source, domain) for domain in ranked(tree[source], "domain", source))
+        def of_source(source: str, spare: bool) -> Iterator[Item]:
+            return in_turn(of_domain(source, domain, spare) for domain in ranked(tree[source], "domain", source))
 
-        self._stream = in_turn(of_source(source) for source in ranked(tree, "source"))
+        self._stream = chain.from_iterable(
+            in_turn(of_source(source, spare) for source in ranked(tree, "source")) for spare in (False, True)
+        )
 
     def take(self, n: int) -> int:
         """Draw up to ``n`` more items and return how many there were."""
@@ -111,8 +124,15 @@ class Slice:
         self.items += found
         return len(found)
 
-    def _sift(self, trajectory: int, fresh: Fresh, drop: Drop) -> Iterator[Item]:
+    def _sift(self, trajectory: int, spare: bool, fresh: Fresh, drop: Drop) -> Iterator[Item]:
+        if spare and not self._spares[trajectory]:
+            return
         for found in self.candidates(trajectory):
+            if isinstance(found, Fault) and spare:
+                continue  # the first round has told it
+            if isinstance(found, Item) and found.spare != spare:
+                self._spares[trajectory] += not spare
+                continue
             self.visited += 1
             fault = found if isinstance(found, Fault) else None
             if isinstance(found, Item) and (reason := fresh(found)):
@@ -141,6 +161,7 @@ class Slice:
             "taken": len(self.items),
             "short": max(0, self.wanted - len(self.items)),
             "reallocated": self.reallocated,
+            "spare": sum(item.spare for item in self.items),
             "trajectory_cap": self.cap,
             "reasons": dict(sorted(self.reasons.items())),
             **self.notes,

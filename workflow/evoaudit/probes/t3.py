@@ -20,8 +20,8 @@ TIERS = ("cross", "same_domain", "long_skip")
 STREAM = "t3-side"
 #: A long-skip distractor lies at least this many steps after the start (EvoGUI, §2.2).
 LONG_SKIP = 3
-#: Distractors looked at for one transition before it is given up, and trajectories searched for them.
-OPTIONS, SEARCHED = 8, 32
+#: Distractors looked at for one transition before it is given up, trajectories searched for them, and for one of a given size.
+OPTIONS, SEARCHED, WIDELY = 8, 32, 256
 
 #: (source or all of them, what its members share, its name)
 _Key = tuple[str | None, str, str]
@@ -38,8 +38,23 @@ class Distractors:
         self._corpus, self._seed = corpus, seed
 
     def options(self, step: int, tier: str) -> Iterator[tuple[int, int]]:
-        """Yield (trajectory, screen) in the order they are to be tried."""
-        yield from islice(self._later(step) if tier == "long_skip" else self._elsewhere(step, tier), OPTIONS)
+        """Yield (trajectory, screen) in the order they are to be tried, those whose size tells nothing first."""
+        corpus = self._corpus
+        if tier == "long_skip":
+            start = corpus.first[(owner := int(corpus.owner[step]))] + owner
+            later = [(owner, screen, self.size_tells(step, int(corpus.screen[start + screen]))) for _, screen in self._later(step)]
+            yield from ((t, screen) for t, screen, _ in sorted(later, key=lambda one: one[2])[:OPTIONS])
+            return
+        if corpus.shape[corpus.before[step]] == corpus.shape[corpus.after[step]]:
+            yield from islice(self._of_size(step, tier), OPTIONS)
+        yield from islice(self._elsewhere(step, tier), OPTIONS)
+
+    def size_tells(self, step: int, distractor: int) -> bool:
+        """Tell whether the sizes alone give the successor away: it has that of the start, and the other screen has not."""
+        start, successor, other = (
+            self._corpus.shape[picture] for picture in (self._corpus.before[step], self._corpus.after[step], distractor)
+        )
+        return bool(start == successor != other)
 
     def exist(self, tier: str) -> np.ndarray:
         """Return the steps for which the tables hold a screen of a tier at all."""
@@ -66,6 +81,19 @@ class Distractors:
         identity = (self._corpus.trajectory[owner], int(self._corpus.step[step]))
         for screen in order(self._later_screens(step), self._seed, "t3-distractor", lambda screen: ("long_skip", *identity, screen)):
             yield owner, screen
+
+    def _of_size(self, step: int, tier: str) -> Iterator[tuple[int, int]]:
+        """Yield screens of the successor's size from other trajectories, of the same source first."""
+        corpus, owner = self._corpus, int(self._corpus.owner[step])
+        identity = (tier, corpus.trajectory[owner], int(corpus.step[step]))
+        point, wanted = rank(self._seed, "t3-distractor", *identity), corpus.shape[corpus.after[step]]
+        for key in self._keys(owner, tier):
+            for other in islice(self._around(owner, tier, key, point, int(wanted)), WIDELY):
+                shown, valid = self._screens_of(other)
+                fits = valid & (corpus.shape[shown] == wanted) & (shown != corpus.before[step]) & (shown != corpus.after[step])
+                if fits.any():
+                    screens = np.flatnonzero(fits).tolist()
+                    yield other, min(screens, key=lambda p: (rank(self._seed, "t3-screen", *identity, corpus.trajectory[other], p), p))
 
     def _elsewhere(self, step: int, tier: str) -> Iterator[tuple[int, int]]:
         """Yield screens of other trajectories, of the same source as long as it has any: how it was recorded then says nothing.
@@ -95,12 +123,16 @@ class Distractors:
             return [(source, "all", ""), (None, "all", "")]
         return [(source, "site", site), (None, "site", site), (source, "domain", domain), (None, "domain", domain)]
 
-    def _around(self, owner: int, tier: str, key: _Key, point: int) -> Iterator[int]:
-        """Yield fitting trajectories from a point of a ring onwards."""
+    def _around(self, owner: int, tier: str, key: _Key, point: int, shape: int | None = None) -> Iterator[int]:
+        """Yield fitting trajectories from a point of a ring onwards; of the ring of all only those that show a screen of a shape."""
         ranks, members = self._rings.get(key, ([], []))
+        if shape is not None and key[1] == "all":
+            ranks, members = self._with_shape(shape)
         start = bisect_left(ranks, point)
         for k in range(len(members)):
-            other = members[(start + k) % len(members)]
+            other = int(members[(start + k) % len(members)])
+            if key[0] not in (None, self._corpus.source[other]):
+                continue
             if self._corpus.task[other] != self._corpus.task[owner] and (tier == "same_domain" or self._apart(other, owner)):
                 yield other
 
@@ -151,6 +183,22 @@ class Distractors:
                     found[key][0].append(ranks[t])
                     found[key][1].append(t)
         return found
+
+    def _with_shape(self, shape: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return ranks and trajectories that show a screen of a shape, in the order of their rank."""
+        shapes, ranks, members = self._shapes
+        span = slice(np.searchsorted(shapes, shape, "left"), np.searchsorted(shapes, shape, "right"))
+        return ranks[span], members[span]
+
+    @cached_property
+    def _shapes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Each shape with the trajectories that show it, as columns sorted by shape and rank."""
+        corpus = self._corpus
+        owner = np.repeat(np.arange(len(corpus.trajectory)), np.diff(corpus.first) + 1)[corpus.screen_valid]
+        found = np.unique(np.stack([corpus.shape[corpus.screen[corpus.screen_valid]], owner]), axis=1)
+        ranks = np.array([rank(self._seed, "t3-ring", corpus.trajectory[t]) for t in found[1].tolist()], np.int64)
+        order_ = np.lexsort((found[1], ranks, found[0]))
+        return found[0][order_], ranks[order_], found[1][order_]
 
     def _screens_of(self, trajectory: int) -> tuple[np.ndarray, np.ndarray]:
         """Return a trajectory's pictures by screen, and which of them can be shown."""
@@ -204,7 +252,7 @@ class Mine:
             if fault := transitions.seen(corpus, self._looks, self._motion, step):
                 yield self._fault(step, tier, *fault)
                 continue
-            for other, screen in self._others.options(step, tier):
+            for other, screen in self._others.options(step, tier):  # such options come first, so a spare item has no better
                 item = self._item(step, tier, other, screen)
                 shown = item.fields["distractor"]
                 pair = int(corpus.after[step]), int(corpus.before[step])
@@ -232,6 +280,7 @@ class Mine:
                 "distractor_trajectory": corpus.trajectory[other],
                 "distractor_step": screen,
             },
+            self._others.size_tells(step, distractor),
         )
 
     def _fault(self, step: int, tier: str, reason: str, detail: str) -> Fault:
