@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from evoaudit import conditions as known
 from evoaudit.errors import InputError
@@ -42,6 +43,17 @@ class Section(BaseModel):
     """Base of all sections: unknown fields are refused, values are not changed after checking."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, ser_json_inf_nan="constants")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _flags_are_no_numbers(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse true and false where a number or a word is meant: they would be read as 1 and 0."""
+        annotation = cls.model_fields[info.field_name or ""].annotation
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        held = () if isinstance(annotation, type) and issubclass(annotation, BaseModel) else inner
+        if annotation is not bool and any(isinstance(one, bool) for one in (value, *held)):
+            raise PydanticCustomError("flag", "is no place for true or false")
+        return value
 
 
 class Run(Section):
