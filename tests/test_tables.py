@@ -596,3 +596,22 @@ def test_a_missing_or_damaged_input_is_one_line(tmp_path, capsys):
     assert len(lines) == 2 and "run the stage that writes it" in lines[0] and "scores.parquet: not a readable Parquet file" in lines[1]
     assert not (tmp_path / "stats" / "manifest.json").exists()
     shutil.rmtree(tmp_path / "scores")
+
+
+def test_tables_swapped_by_hand_are_one_line(probes, tmp_path, capsys):
+    shutil.copytree(probes[0], tmp_path / "stats")
+    for name, other in (("evogui_main", "cost"), ("cost", "evogui_main")):
+        shutil.copy(probes[0] / f"{name}.parquet", tmp_path / "stats" / f"{other}.parquet")
+    for stage in ("tables", "figures"):
+        assert main([stage, "--stats", str(tmp_path / "stats" / "manifest.json"), "--out", str(tmp_path / stage)]) == 2
+        assert not (tmp_path / stage / "manifest.json").exists()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and all(line.endswith("describes; delete its folder and run again") for line in lines)
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", '[{"name": "cost"}]', "[]"])
+def test_an_index_of_tables_written_by_hand_is_one_line(probes, tmp_path, capsys, text):
+    shutil.copytree(probes[0], tmp_path / "stats")
+    (tmp_path / "stats" / "tables.json").write_text(text)
+    assert main(["figures", "--stats", str(tmp_path / "stats" / "manifest.json"), "--out", str(tmp_path / "figures")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from evoaudit.errors import InputError
 from evoaudit.figures import charts
 from evoaudit.figures.pipeline import pipeline
 from evoaudit.figures.style import empty, note, style, write
@@ -21,10 +22,21 @@ class Data:
     index: dict[str, dict]
 
     def rows(self, name: str) -> list[dict]:
-        return files.rows(self.folder, name)
+        return files.rows(self.folder, name, self._meta(name))
 
     def reason(self, name: str) -> str:
-        return self.index[name]["empty"] or "The table has no rows that can be drawn."
+        return self._meta(name)["empty"] or "The table has no rows that can be drawn."
+
+    def simulated(self, name: str) -> str:
+        return self._meta(name)["simulated"]
+
+    def empty(self, name: str) -> bool:
+        return self._meta(name)["n"] == 0
+
+    def _meta(self, name: str) -> dict:
+        if name not in self.index:
+            raise InputError(self.folder / files.INDEX, f"does not name the table '{name}'", "delete its folder and run again")
+        return self.index[name]
 
 
 def _pipeline(data: Data) -> Figure:
@@ -108,10 +120,10 @@ def draw(data: Data, name: str) -> tuple[Figure, str]:
     title, table, chart = FIGURES[name]
     figure = chart(data)
     if figure is None:
-        reason = data.reason(table) if data.index[table]["n"] == 0 or name not in _LACKS else _LACKS[name]
+        reason = data.reason(table) if data.empty(table) or name not in _LACKS else _LACKS[name]
         return empty(title, reason), reason
     if table:
-        note(figure, data.index[table]["simulated"])
+        note(figure, data.simulated(table))
     return figure, ""
 
 

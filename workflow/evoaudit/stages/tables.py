@@ -19,7 +19,7 @@ def run(args: argparse.Namespace) -> int | None:
     with common.stage(args, "tables", "table") as (folder, counts):
         for meta in files.read_index(source):
             name = meta["name"]
-            table = files.read(source, name)
+            table = files.read(source, name, meta)
             rows = table.to_pylist()
             for end, text in (
                 ("csv", render.csv_text(table.column_names, rows)),
