@@ -532,6 +532,17 @@ def test_csv_is_exact_and_says_what_the_parquet_says(probes, tmp_path):
         assert text["simulated"] == "false"
 
 
+@pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "-2", "@SUM(A1)", "\t=1", " =1", "\r=1", "＝1", "'=1"])
+def test_text_that_a_spreadsheet_would_run_is_marked_as_text(text):
+    cell = next(csv.reader(io.StringIO(render.csv_text(["x"], [{"x": text}]).split("\n", 1)[1], newline="")))[0]
+    assert cell == "'" + text.replace("\r", "\n")
+
+
+def test_plain_text_and_negative_numbers_are_written_as_they_are():
+    found = {"a": -1.5, "b": -2, "c": "Qwen3.5-4B", "d": "'quoted'", "e": None}
+    assert render.csv_text(list(found), [found]) == "a,b,c,d,e\n-1.5,-2,Qwen3.5-4B,'quoted',\n"
+
+
 def test_latex_marks_best_and_second_among_the_models_only(probes, tmp_path):
     assert main(["tables", "--stats", str(probes[0] / "manifest.json"), "--out", str(tmp_path / "tables")]) == 0
     lines = (tmp_path / "tables" / "evogui_main.tex").read_text(encoding="utf-8").splitlines()

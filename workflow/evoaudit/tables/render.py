@@ -35,6 +35,9 @@ _ESCAPES = {
     "\N{RIGHTWARDS ARROW}": r"$\to$",
 }
 
+#: Beginnings of a cell that spreadsheets take for a formula, and those that such a mark was put before already.
+_FORMULA = re.compile(r"'*\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\n]")
+
 
 @dataclass(frozen=True)
 class View:
@@ -49,7 +52,11 @@ class View:
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[dict]) -> str:
-    """Return CSV: one header row, floats in full, empty cells for null."""
+    """Return CSV: one header row, floats in full, empty cells for null.
+
+    Text that a spreadsheet would run as a formula gets a leading apostrophe, since logs and models can put it there; the
+    Parquet file holds it untouched. Numbers stay numbers.
+    """
     handle = io.StringIO()
     writer = csv.writer(handle, lineterminator="\n")
     writer.writerow(columns)
@@ -60,6 +67,9 @@ def csv_text(columns: Sequence[str], rows: Sequence[dict]) -> str:
 def _machine(value: object) -> object:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str):
+        value = value.replace("\r\n", "\n").replace("\r", "\n")  # the writer quotes no lone carriage return
+        return f"'{value}" if _FORMULA.match(value) else value
     return "" if value is None else repr(value) if isinstance(value, float) else value
 
 
