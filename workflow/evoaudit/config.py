@@ -22,6 +22,7 @@ from evoaudit.sources import MODULES
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 Share = Annotated[float, Field(gt=0, le=1)]
+Chance = Annotated[float, Field(ge=0, le=1)]
 
 #: Every kind that has a reader, and the simulated corpus.
 Kind = Literal[(*sorted(MODULES), "simulated")]
@@ -213,6 +214,15 @@ class Inference(Section):
     random_runs: int = Field(4, ge=1, le=1000, description="replicates of the random solver, averaged")
 
 
+class Accuracy(Section):
+    """What a simulated model is made to score."""
+
+    t1: Chance = Field(0.3, description="chance of the exact order")
+    t2: Chance = Field(0.6, description="chance of the right action")
+    t2_value: Chance = Field(0.7, description="chance of the exact value, given the right action")
+    t3: Chance = Field(0.7, description="chance of the right successor")
+
+
 class Model(Section):
     """One model to ask."""
 
@@ -225,6 +235,7 @@ class Model(Section):
     api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="environment variable that holds the key")
     parameters_b: float | None = Field(None, gt=0, description="total parameters, billions")
     osworld: float | None = Field(None, ge=0, le=100, description="reported OSWorld success, percent")
+    accuracy: Accuracy | None = Field(None, description="made-up scores of a simulated model")
     conditions: Conditions | None = None
     max_image_side: tuple[Annotated[int, Field(ge=16, le=8192)], ...] | None = None
     temperature: float | None = Field(None, ge=0, le=2)
@@ -235,13 +246,15 @@ class Model(Section):
     def _provider_fits(self) -> "Model":
         if self.provider == "builtin" and (self.model or self.name) not in BUILTIN_MODELS:
             raise ValueError(f"built-in models are {', '.join(BUILTIN_MODELS)}")
+        if (self.accuracy is not None) != ((self.provider, self.model or self.name) == ("builtin", "simulated")):
+            raise ValueError("a simulated model (provider: builtin, model: simulated) needs 'accuracy', and no other takes it")
         return self
 
 
 #: Providers whose answers this version can fetch; the others are refused by `doctor` and by the job that would need them.
 MODEL_PROVIDERS = frozenset({"builtin", "openai"})
 JUDGE_PROVIDERS = frozenset({"builtin"})
-BUILTIN_MODELS = ("random", "majority", "image-similarity", "ocr-difference")
+BUILTIN_MODELS = ("random", "majority", "image-similarity", "ocr-difference", "simulated")
 BUILTIN_JUDGES = frozenset({"rules", "simulated"})
 
 

@@ -357,7 +357,9 @@ class _Maker:
     def infer(self, model: Model, mined: Job, pictures: dict[int, Job], before: str = "") -> list[Job]:
         defaults = self.config.inference
         prompts = _prompt_folder(defaults.prompts)
-        random = model.provider == "builtin" and (model.model or model.name) == "random"
+        drawn = model.provider == "builtin" and (model.model or model.name) in ("random", "simulated")
+        random = drawn and model.accuracy is None
+        made_up = {} if model.accuracy is None else {"accuracy": model.accuracy.model_dump()}
         seed = self.config.run.seed
         jobs = []
         for condition in model.conditions or defaults.conditions:
@@ -374,6 +376,7 @@ class _Maker:
                     "max_output_tokens": model.max_output_tokens or defaults.max_output_tokens,
                     "runs": defaults.random_runs if random else 1,
                     "prompts": self.digest(prompts, "inference.prompts", folder=True),
+                    **made_up,
                 }
                 transport = {
                     "base_url": model.base_url,
@@ -388,7 +391,7 @@ class _Maker:
                         "infer",
                         f"{before}{model.name}/{condition}/{side}",
                         settings,
-                        seed if random or CONDITIONS[condition].pictures == "other" else None,
+                        seed if drawn or CONDITIONS[condition].pictures == "other" else None,
                         {"mine": (mined,), "images": (pictures[side],)},
                         transport,
                         {"prompts": str(prompts)},

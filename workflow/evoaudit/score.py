@@ -63,12 +63,15 @@ def rows(
     probes: Mapping[str, list[dict]],
     predictions: Mapping[tuple[str, str], Mapping],
     vocabulary: Sequence[str] = VOCABULARY,
+    simulated: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Yield one row an instance of every task given, answered or not, sorted by task and instance.
 
     ``identity`` gives model, condition, max_image_side and run; ``predictions`` maps (task, instance_id) to its row.
+    ``simulated`` marks the rows of a model that is made up.
     """
     for task in sorted(probes):
         for probe in sorted(probes[task], key=lambda probe: probe["instance_id"]):
-            shared = {name: probe[name] for name in ("instance_id", "trajectory_id", "source", "domain", "slice", "simulated")}
+            shared = {name: probe[name] for name in ("instance_id", "trajectory_id", "source", "domain", "slice")}
+            shared["simulated"] = probe["simulated"] or simulated
             yield {**identity, "task": task, **shared, **score(task, probe, predictions.get((task, probe["instance_id"])), vocabulary)}

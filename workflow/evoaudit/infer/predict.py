@@ -10,7 +10,7 @@ from typing import Any
 from evoaudit import conditions, extras, prompts, store
 from evoaudit.conditions import CONDITIONS
 from evoaudit.errors import InputError
-from evoaudit.infer import builtin
+from evoaudit.infer import builtin, simulated
 from evoaudit.infer.base import OK, Attachments, Pictures, Request, count, missing, request_key
 from evoaudit.infer.engine import Budget, Engine, Limits
 from evoaudit.infer.journal import NAME, Journal
@@ -116,17 +116,29 @@ def _solve(
     settings: dict[str, Any], asked: list[Question], attachments: Attachments, seed: int | None, threads: int, shown: dict[str, Any]
 ) -> list[dict[str, Any]]:
     name = settings.get("model") or settings["name"]
-    if name not in builtin.NAMES:
-        raise InputError(f"model '{settings['name']}'", f"'{name}' is no built-in solver", f"choose one of {', '.join(builtin.NAMES)}")
+    if name not in (known := (*builtin.NAMES, simulated.NAME)):
+        raise InputError(f"model '{settings['name']}'", f"'{name}' is no built-in solver", f"choose one of {', '.join(known)}")
     if name == extras.OCR_MODEL:
         extras.require_ocr(settings["name"])
-    if name == "random" and seed is None:
-        raise InputError(f"model '{settings['name']}'", "the random solver needs a seed", "give --seed")
-    solver = builtin.Solver(name, attachments, seed=seed or 0, vocabulary=settings.get("vocabulary", VOCABULARY))
+    if name in ("random", simulated.NAME) and seed is None:
+        raise InputError(f"model '{settings['name']}'", f"the {name} solver needs a seed", "give --seed")
+    words = settings.get("vocabulary", VOCABULARY)
+    made_up = None
+    if name == simulated.NAME:
+        if set(settings.get("accuracy") or {}) != {"t1", "t2", "t2_value", "t3"}:
+            raise InputError(
+                f"model '{settings['name']}'", "is simulated without a stated accuracy", "give t1, t2, t2_value and t3 in 'accuracy'"
+            )
+        told = {"condition": settings["condition"], "side": settings["max_image_side"], "seed": seed, "vocabulary": words}
+        made_up = simulated.Solver(settings["name"], settings["accuracy"], **told)
+    else:
+        solver = builtin.Solver(name, attachments, seed=seed or 0, vocabulary=words)
 
     def answer(question: Question) -> dict[str, Any]:
         if alone := _no_donor(question, shown["condition"]):
             return alone
+        if made_up is not None:
+            return {"status": OK, "raw": made_up.answer(question.task, question.probe, question.run)}
         view = prompts.view(question.task, question.probe, donor=question.donor, **shown)
         try:
             return {"status": OK, "raw": solver.answer(view, question.probe["instance_id"], question.run)}

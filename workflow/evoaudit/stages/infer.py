@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int | None:
 def _pictures(args: argparse.Namespace, settings: dict) -> object | None:
     """Open the prepared pictures where the model, or the solver, looks at any."""
     if CONDITIONS[settings["condition"]].pictures == "none" or (
-        settings["provider"] == "builtin" and settings["model"] in ("random", "majority")
+        settings["provider"] == "builtin" and settings["model"] in ("random", "majority", "simulated")
     ):
         return None
     if args.images is None:

@@ -203,7 +203,7 @@ def _manifest(name: str, plan: list[dict], sections: dict[str, dict], results: P
     for job in plan:
         settings = job.get("settings") or {}
         simulated |= job["stage"] == "simulate" or settings.get("simulated") is True
-        simulated |= job["stage"] == "judge" and "simulated" in (settings.get("model"), settings.get("name"))
+        simulated |= job["stage"] in ("judge", "infer") and "simulated" in (settings.get("model"), settings.get("name"))
         folder = results / job["stage"] / job["key"]
         if (folder / "manifest.json").is_file():
             _add(counts.setdefault(job["stage"], {}), read_json(folder / "manifest.json").get("counts") or {})

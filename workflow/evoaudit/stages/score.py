@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int | None:
     mined = common.folder_of(args.mined)
     probes = {task: store.read_table(mined, task, [*_COLUMNS, *_ANSWERS[task]]).to_pylist() for task in TASKS}
     known = {(task, probe["instance_id"]) for task in TASKS for probe in probes[task]}
-    places, words = _places(args.predictions), vocabulary_of(mined)
+    (places, made_up), words = _places(args.predictions), vocabulary_of(mined)
     with common.stage(args, "score", "prediction") as (folder, counts), store.TableWriter(folder, "scores") as writer:
         for (name, condition, side, run), folder_of_answers in sorted(places.items()):
             answers: dict[tuple[str, str], dict] = {}
@@ -41,18 +41,21 @@ def run(args: argparse.Namespace) -> int | None:
                 else:
                     counts.drop("prediction", name, "/".join(identity), "unknown_instance", "the probes hold no such instance")
             asked = {task: probes[task] for task in CONDITIONS[condition].tasks}
-            writer.extend(rows({"model": name, "condition": condition, "max_image_side": side, "run": run}, asked, answers, words))
+            identity = {"model": name, "condition": condition, "max_image_side": side, "run": run}
+            writer.extend(rows(identity, asked, answers, words, name in made_up))
     return None
 
 
-def _places(manifests: list[str]) -> dict[tuple[str, str, int, int], Path]:
-    """Map (model, condition, side, replicate) to the folder that holds its answers."""
+def _places(manifests: list[str]) -> tuple[dict[tuple[str, str, int, int], Path], set[str]]:
+    """Map (model, condition, side, replicate) to the folder that holds its answers; return also which models are made up."""
     from evoaudit.store import read_manifest
 
-    places = {}
+    places, made_up = {}, set()
     for manifest in manifests:
         folder = common.folder_of(manifest)
         config = read_manifest(folder)["config"]
+        if (config.get("provider"), config.get("model")) == ("builtin", "simulated"):
+            made_up.add(config["name"])
         for run in range(int(config.get("runs", 1))):
             identity = (config["name"], config["condition"], config["max_image_side"], run)
             if identity[1] not in CONDITIONS:
@@ -60,4 +63,4 @@ def _places(manifests: list[str]) -> dict[tuple[str, str, int, int], Path]:
             if identity in places:
                 raise InputError(folder, f"'{identity[0]}' under '{identity[1]}' at {identity[2]} pixels is given twice", "give each once")
             places[identity] = folder
-    return places
+    return places, made_up

@@ -97,7 +97,7 @@ def split(panel: Panel) -> list[dict]:
                 "share": share,
                 "published_count": int(there["value"]) if there and not in_share else None,
                 "published_share": there["value"] if in_share else None,
-                "simulated": panel.simulated(),
+                "simulated": any(bool(items.simulated.any()) for items in together),
             }
         )
     return rows
@@ -285,7 +285,7 @@ def evogui_main(panel: Panel) -> list[dict]:
             "evogain": panel.gains(chance),
             "runs": None,
             **{f"published_{metric}": None for metric in (*METRICS, "evogain")},
-            "simulated": panel.simulated(),
+            "simulated": any(bool(items.simulated.any()) for items in panel.items.values()),
         }
     )
     for one in panel.main:
@@ -307,7 +307,7 @@ def evogui_main(panel: Panel) -> list[dict]:
             "family": settings.get("family"),
             **{f"published_{metric}": there[metric] if there else None for metric in (*METRICS, "evogain")},
             "note": f"no answer to {', '.join(missing)}" if missing else None,
-            "simulated": panel.simulated(),
+            "simulated": panel.simulated(one),
         }
         rows.insert(0, row) if is_random else rows.append(row)
     return rows
@@ -337,7 +337,7 @@ def evogui_intervals(panel: Panel) -> list[dict]:
             "published_evogain": there["evogain"] if there else None,
             "published_evogain_low": there["ci_low"] if there else None,
             "published_evogain_high": there["ci_high"] if there else None,
-            "simulated": panel.simulated(),
+            "simulated": panel.simulated(one, *rivals),
             "clusters": clusters,
         }
         if one in rivals:
@@ -406,7 +406,7 @@ def _slices(
     rows = []
     for one in main:
         there = known.get(one.model.casefold())
-        row = {"group": panel.heading(one.model), "model": one.model, "simulated": bool(items.simulated.any())}
+        row = {"group": panel.heading(one.model), "model": one.model, "simulated": bool(items.simulated.any()) or one.simulated}
         if whole:
             row[whole], row[f"published_{whole}"] = one.accuracy(metric), there[whole] if there else None
         for name in slices:
@@ -458,7 +458,7 @@ def resolution(panel: Panel) -> list[dict]:
                     "n": int(both.sum()),
                     "published_side_512": there[f"{name}_512"] if there else None,
                     "published_side_1024": there[f"{name}_1024"] if there else None,
-                    "simulated": bool(panel.items[METRICS[metric]].simulated.any()),
+                    "simulated": bool(panel.items[METRICS[metric]].simulated.any()) or small.simulated or large.simulated,
                 }
             )
     return rows
@@ -518,7 +518,7 @@ def osworld_relation(panel: Panel) -> list[dict]:
             "osworld": float(panel.run.models[one.model]["osworld"]),
             "evogain": panel.evogain(one),
             "published_evogain": known.get(one.model.casefold(), {}).get("evogain"),
-            "simulated": panel.simulated(),
+            "simulated": panel.simulated(one),
         }
         for one in panel.main
         if panel.run.models.get(one.model, {}).get("osworld") is not None
@@ -555,7 +555,7 @@ def rank_relation(panel: Panel) -> list[dict]:
                 "spearman_p": spearman_p_two_sided(x, y),
                 "kendall_p": kendall_exact_p_two_sided(tau, len(kept)) if untied and tau is not None and len(kept) <= 100 else None,
                 "note": None if tau is not None else "one side is constant",
-                "simulated": panel.simulated(),
+                "simulated": panel.simulated(*compared),
             }
         )
     if not rows:
@@ -581,7 +581,7 @@ def evogain_action(panel: Panel) -> list[dict]:
                 "rank": 1 + sum(other > gain for _, other, _ in rivals) if ranked else None,
                 "rank_action": 1 + sum(other > action for _, _, other in rivals) if ranked else None,
                 "published_evogain": there["evogain"] if there else None,
-                "simulated": panel.simulated(),
+                "simulated": panel.simulated(one, *(rival for rival, _, _ in rivals)),
             }
         )
     return rows
@@ -619,7 +619,7 @@ def pairwise_models(panel: Panel) -> list[dict]:
                     "p": p[-1],
                     "clusters": clusters,
                     "note": f"{clusters} trajectories only" if few else None,
-                    "simulated": panel.simulated(),
+                    "simulated": panel.simulated(rivals[a], rivals[b]),
                 }
             )
     for row, adjusted in zip(rows, holm(p), strict=True):
@@ -627,8 +627,8 @@ def pairwise_models(panel: Panel) -> list[dict]:
     return rows
 
 
-def _confident(panel: Panel) -> list[tuple[str, str, np.ndarray, np.ndarray, int]]:
-    """Return (model, task, confidence, correct, answered) of main rows that state a confidence."""
+def _confident(panel: Panel) -> list[tuple[Answers, str, np.ndarray, np.ndarray, int]]:
+    """Return (answers, task, confidence, correct, answered) of main rows that state a confidence."""
     _ = panel.main
     table = panel.scores
     model, task, status = (np.array(table[name].to_pylist(), object) for name in ("model", "task", "status"))
@@ -641,7 +641,7 @@ def _confident(panel: Panel) -> list[tuple[str, str, np.ndarray, np.ndarray, int
             inside = mine & (task == name)
             stated = inside & ~np.isnan(confidence)
             if stated.any():
-                found.append((one.model, name, np.clip(confidence[stated], 0, 1), correct[stated], int(inside.sum())))
+                found.append((one, name, np.clip(confidence[stated], 0, 1), correct[stated], int(inside.sum())))
     if not found:
         raise Empty("No answer states a confidence.")
     return found
@@ -651,7 +651,7 @@ def calibration(panel: Panel) -> list[dict]:
     """Return how far stated confidence matches accuracy."""
     return [
         {
-            "model": model,
+            "model": one.model,
             "task": task,
             "n": len(stated),
             "brier": brier_score(stated, right),
@@ -659,30 +659,30 @@ def calibration(panel: Panel) -> list[dict]:
             "confidence": 100 * float(stated.mean()),
             "accuracy": 100 * float(right.mean()),
             "n_answered": answered,
-            "simulated": panel.simulated(),
+            "simulated": panel.simulated(one),
         }
-        for model, task, stated, right, answered in _confident(panel)
+        for one, task, stated, right, answered in _confident(panel)
     ]
 
 
 def reliability(panel: Panel) -> list[dict]:
     """Return the bins of the calibration table."""
     rows = []
-    for model, task, stated, right, _ in _confident(panel):
-        for one in reliability_bins(stated, right):
-            low, high = _wilson(one["n_correct"], one["n"], panel.run.confidence)
+    for one, task, stated, right, _ in _confident(panel):
+        for held in reliability_bins(stated, right):
+            low, high = _wilson(held["n_correct"], held["n"], panel.run.confidence)
             rows.append(
                 {
-                    "model": model,
+                    "model": one.model,
                     "task": task,
-                    "bin_low": one["low"],
-                    "bin_high": one["high"],
-                    "n": one["n"],
-                    "confidence": 100 * one["confidence"],
-                    "accuracy": 100 * one["accuracy"],
+                    "bin_low": held["low"],
+                    "bin_high": held["high"],
+                    "n": held["n"],
+                    "confidence": 100 * held["confidence"],
+                    "accuracy": 100 * held["accuracy"],
                     "accuracy_low": low,
                     "accuracy_high": high,
-                    "simulated": panel.simulated(),
+                    "simulated": panel.simulated(one),
                 }
             )
     return rows
@@ -731,7 +731,7 @@ def position_bias(panel: Panel) -> list[dict]:
                         "expected_share": expected,
                         "n": total,
                         "difference": None if expected is None else share - expected,
-                        "simulated": bool(items.simulated.any()),
+                        "simulated": bool(items.simulated.any()) or one.simulated,
                     }
                 )
     if not rows:

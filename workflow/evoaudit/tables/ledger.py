@@ -74,12 +74,13 @@ def cost(run: Run) -> list[dict]:
     columns = ["model", "condition", "max_image_side", "input_tokens", "output_tokens", "usd"]
     asked = run.table(run.folders.predictions, "predictions", columns)
     scored = run.table(run.folders.scores, "scores", ["model", "condition", "max_image_side", "correct", "simulated"])
-    simulated = bool(pc.any(scored["simulated"]).as_py()) if scored.num_rows else bool(run.simulated_sources)
     rows = []
     for model, table in _by_name(asked, "model"):
+        mine = scored.filter(pc.equal(scored["model"], model))
+        simulated = bool(pc.any(mine["simulated"]).as_py()) if mine.num_rows else bool(run.simulated_sources)
         row = _spent("infer", model, table, simulated)
         main = _comparison(table)
-        answers = _comparison(scored.filter(pc.equal(scored["model"], model)))
+        answers = _comparison(mine)
         if answers.num_rows and main.num_rows:
             row["successes"] = pc.sum(answers["correct"]).as_py() or 0
             row["success"] = 100 * row["successes"] / main.num_rows

@@ -1,7 +1,6 @@
 """The scored answers as arrays: one vector of outcomes over a task's items for every model, condition and picture size."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -57,6 +56,7 @@ class Answers:
     values: dict[str, np.ndarray] = field(default_factory=dict)
     counts: Counter = field(default_factory=Counter)
     runs: int = 1
+    simulated: bool = False
 
     def accuracy(self, metric: str, keep: np.ndarray | None = None) -> float | None:
         """Return percent correct over the answered items (for tau: their mean), None if none is answered."""
@@ -128,6 +128,7 @@ class Panel:
         task, tasks = codes(table["task"])
         status, statuses = codes(table["status"])
         side, replicate = (np.asarray(table[name]) for name in ("max_image_side", "run"))
+        made_up = numbers(table["simulated"]) > 0
         outcome = {"correct": numbers(table["correct"]), "action": numbers(table["action_correct"]), "tau": numbers(table["tau"])}
         place = self._places(table["instance_id"], task, tasks)
         key = np.lexsort((side, condition, model))
@@ -136,6 +137,7 @@ class Panel:
             first = rows[0]
             one = Answers(models[model[first]], conditions[condition[first]], int(side[first]))
             one.runs = len(np.unique(replicate[rows]))
+            one.simulated = bool(made_up[rows].any())
             asked = CONDITIONS[one.condition].tasks
             for number, name in enumerate(tasks):
                 if name not in asked:
@@ -307,9 +309,9 @@ class Panel:
             return [], np.empty((self.run.resamples, 0))
         return rivals, self.gains(self.shared_draws(rivals, INDEX, "clusters"))
 
-    def simulated(self, keep: Callable[[Items], np.ndarray] | None = None) -> bool:
-        """Say whether any item is simulated."""
-        return any(items.simulated.any() for items in self.items.values())
+    def simulated(self, *found: Answers) -> bool:
+        """Say whether any item is simulated, or any of these models; without any named, whether anything was."""
+        return any(items.simulated.any() for items in self.items.values()) or any(one.simulated for one in found or self.answers.values())
 
 
 def _items(rows: list[tuple]) -> Items:
