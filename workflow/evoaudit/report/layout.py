@@ -55,7 +55,7 @@ SECTIONS = (
         "Which verdicts to distrust",
         "A benchmark's verdict is wrong when its checker rejected work that did the task (an evaluator false negative) or when the "
         "task could not be done at all (a broken task). Only the rest are failures of the agent.",
-        ("audit_verdicts", "audit_diagnoses", "corrected_scores"),
+        ("audit_verdicts", "audit_estimate", "audit_diagnoses", "corrected_scores"),
         ("verdicts_by_benchmark", "diagnoses", "rank_shift"),
     ),
     Section(
@@ -72,6 +72,13 @@ SECTIONS = (
         "these at no cost. Here they are compared with what is known about each trajectory.",
         ("noop_probe", "planted_truth"),
         ("noop_probe",),
+    ),
+    Section(
+        "sensitivity",
+        "What the numbers hang on",
+        "Some choices nobody can prove right: how ties are broken, what a missing answer counts as, what is resampled. Here each is made "
+        "otherwise, and everything else stays as it is.",
+        ("sensitivity",),
     ),
     Section(
         "cost",

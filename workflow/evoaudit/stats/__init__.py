@@ -27,6 +27,7 @@ from evoaudit.stats.association import (
 )
 from evoaudit.stats.calibration import brier_score, expected_calibration_error, reliability_bins
 from evoaudit.stats.evogain import baseline_t1, baseline_t2_joint, evogain, evogain_action
+from evoaudit.stats.finite import hypergeometric_ci, two_phase, unseen_upper
 from evoaudit.stats.proportions import (
     benjamini_hochberg,
     clopper_pearson_ci,
@@ -65,6 +66,7 @@ __all__ = [
     "goodman_simultaneous_ci",
     "gwet_ac1",
     "holm",
+    "hypergeometric_ci",
     "kendall_exact_p_two_sided",
     "kendall_tau_a",
     "kendall_tau_b",
@@ -82,5 +84,7 @@ __all__ = [
     "spearman_p_two_sided",
     "spearman_rho",
     "stratified_proportion",
+    "two_phase",
+    "unseen_upper",
     "wilson_ci",
 ]

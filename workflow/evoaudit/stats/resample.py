@@ -10,8 +10,9 @@ from evoaudit.stats.undefined import undefined
 #: Below this many clusters a cluster bootstrap is known to cover less than it says.
 FEW_CLUSTERS = 20
 
-#: Resamples whose weights are held at once.
+#: Resamples whose weights are held at once, and most weights.
 _CHUNK = 1000
+_WEIGHTS = 1_000_000
 
 
 def limits(draws: np.ndarray, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
@@ -59,8 +60,9 @@ def iid_means(values: np.ndarray, resamples: int, rng: np.random.Generator) -> n
 
 def cluster_weights(clusters: int, resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
     """Yield, in chunks of resamples, how often each cluster is drawn; share them between all that is to be compared."""
-    for start in range(0, resamples, _CHUNK):
-        rows = min(_CHUNK, resamples - start)
+    step = max(1, min(_CHUNK, _WEIGHTS // max(1, clusters)))
+    for start in range(0, resamples, step):
+        rows = min(step, resamples - start)
         draws = rng.integers(0, clusters, (rows, clusters))
         draws += clusters * np.arange(rows)[:, None]
         yield np.bincount(draws.ravel(), minlength=rows * clusters).reshape(rows, clusters).astype(np.float32)
@@ -88,16 +90,75 @@ def cluster_means(sums: np.ndarray, counts: np.ndarray, resamples: int, rng: np.
     return np.concatenate(parts) if parts else np.empty((0, sums.shape[1]))
 
 
-def pattern_draws(patterns: np.ndarray, n_patterns: int, clusters: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+def by_stratum(values: np.ndarray, clusters: np.ndarray, n_clusters: int, strata: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return sums and counts of the values that are not NaN, strata × clusters × columns; ``values`` is items × columns."""
+    parts = [by_cluster(values[strata == one], clusters[strata == one], n_clusters) for one in np.unique(strata)]
+    shape = (0, n_clusters, values.shape[1])
+    return (
+        np.stack([sums for sums, _ in parts]) if parts else np.zeros(shape, np.float32),
+        np.stack([counts for _, counts in parts]) if parts else np.zeros(shape, np.float32),
+    )
+
+
+def stratified_means(tasks: Sequence[tuple[np.ndarray, np.ndarray]], resamples: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Return, for each task, resamples × columns of means under cluster weights that all share, the strata's shares held as they are.
+
+    ``tasks`` holds sums and counts as `by_stratum` gives them, over the same clusters. A design that fixes how many items
+    each stratum has does not vary in it, so each stratum's mean (a ratio of cluster sums) enters with its own share of the
+    column's values; a stratum that a resample misses leaves its share to the others.
+    """
+    blocks, places, width = [], [], 0
+    for sums, counts in tasks:
+        places.append([])
+        for one, seen in zip(sums, counts, strict=True):
+            share = seen.sum(0, dtype=float)
+            # Where all columns lack the same values, which mostly is none, one column of counts serves for all.
+            held = seen[:, :1] if (seen == seen[:, :1]).all() else seen
+            places[-1].append(
+                (slice(width, width + one.shape[1]), slice(width + one.shape[1], width + one.shape[1] + held.shape[1]), share)
+            )
+            width += one.shape[1] + held.shape[1]
+            blocks += [one, held]
+    everything = np.hstack(blocks) if blocks else np.zeros((0, 0), np.float32)
+    found = [np.empty((resamples, sums.shape[2])) for sums, _ in tasks]
+    start = 0
+    for weights in cluster_weights(len(everything), resamples, rng):
+        drawn = weights @ everything  # one product for all tasks and strata
+        for draws, strata in zip(found, places, strict=True):
+            top, left = np.zeros((len(weights), draws.shape[1])), np.zeros((len(weights), draws.shape[1]))
+            for value, count, share in strata:
+                held = drawn[:, count].astype(float)
+                top += share * drawn[:, value] / np.where(held > 0, held, 1)
+                left += np.where(held > 0, share, 0)
+            np.divide(top, left, out=draws[start : start + len(weights)], where=left > 0)
+            draws[start : start + len(weights)][left <= 0] = np.nan
+        start += len(weights)
+    return found
+
+
+def pattern_draws(
+    patterns: np.ndarray,
+    n_patterns: int,
+    clusters: np.ndarray,
+    resamples: int,
+    rng: np.random.Generator,
+    strata: np.ndarray | None = None,
+) -> np.ndarray:
     """Return how often each item pattern occurs in resamples of whole clusters (resamples × patterns).
 
-    ``patterns`` and ``clusters`` hold each item's pattern and cluster number. Clusters with the same patterns are alike, so
-    how many of each kind are drawn is one multinomial draw.
+    ``patterns``, ``clusters`` and ``strata`` hold each item's pattern, cluster number and stratum; clusters are drawn inside
+    their stratum. Clusters with the same patterns are alike, so how many of each kind are drawn is one multinomial draw.
     """
-    table = np.zeros((clusters.max(initial=-1) + 1, n_patterns), int)
-    np.add.at(table, (clusters, patterns), 1)
-    kinds, many = np.unique(table, axis=0, return_counts=True)
-    return rng.multinomial(len(table), many / len(table), resamples) @ kinds
+    held = np.zeros(len(patterns), int) if strata is None else strata
+    total = np.zeros((resamples, n_patterns), int)
+    for one in np.unique(held):
+        inside = held == one
+        _, number = np.unique(clusters[inside], return_inverse=True)
+        table = np.zeros((number.max() + 1, n_patterns), int)
+        np.add.at(table, (number, patterns[inside]), 1)
+        kinds, many = np.unique(table, axis=0, return_counts=True)
+        total += rng.multinomial(len(table), many / len(table), resamples) @ kinds
+    return total
 
 
 def rank_draws(draws: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from evoaudit.codebook import load as codebook
 from evoaudit.sources.base import JUDGE
 from evoaudit.stats import cohen_kappa, goodman_simultaneous_ci, gwet_ac1, krippendorff_alpha_nominal, wilson_ci
 from evoaudit.stats.agreement import cohen_kappas, contingency, fleiss_kappas, gwet_ac1s, krippendorff_alphas, raw_agreements
-from evoaudit.stats.resample import interval, limits, pattern_draws, rank_draws
+from evoaudit.stats.resample import FEW_CLUSTERS, interval, limits, pattern_draws, rank_draws
 from evoaudit.tables.inputs import Empty, Run, grouped
 from evoaudit.tables.literature import published
 
@@ -126,6 +126,11 @@ class Audit:
     def wilson(self, k: int, n: int) -> list[float | None]:
         return [None if bound is None else 100 * bound for bound in wilson_ci(k, n, self.run.confidence)]
 
+    def benchmarks(self, trajectories: Sequence[str]) -> np.ndarray:
+        """Return each trajectory's benchmark, numbered: the design draws by benchmark, so resamples do too."""
+        known = [self.run.trajectories.get(one) for one in trajectories]
+        return np.unique([(one.benchmark or "") if one else "" for one in known], return_inverse=True)[1] if known else np.empty(0, int)
+
     def limits(self, draws: np.ndarray, tasks: int, scale: float = 1) -> tuple[float | None, float | None]:
         """Return percentile limits; one task, undefined resamples or resamples that are all alike give none."""
         ends = interval(draws, self.run.confidence) if tasks > 1 else [None, None]
@@ -144,7 +149,7 @@ class Audit:
         return found
 
 
-def _benchmark_order(name: str) -> tuple:
+def benchmark_order(name: str) -> tuple:
     """Sort benchmarks as the paper does, those it lacks by name after them."""
     known = [str(row["benchmark"]).casefold() for row in published("cua_table2_verdicts")]
     plain = name.casefold().removeprefix("sim-")
@@ -157,13 +162,14 @@ def audit_verdicts(audit: Audit) -> list[dict]:
     rows = []
     for released in ("fail", "pass"):
         chosen = [row for row in audit.final if row["released"] == released]
-        for name, members in audit.pools(chosen, _benchmark_order):
+        for name, members in audit.pools(chosen, benchmark_order):
             counts = Counter(row["verdict"] for row in members)
             wrong = np.array([row["verdict"] in CONTRADICTS[released] for row in members])
             n, ids = len(members), [row["trajectory_id"] for row in members]
             clusters = audit.clusters(ids)
             tasks = int(clusters.max()) + 1
-            draws = pattern_draws(wrong.astype(int), 2, clusters, audit.run.resamples, audit.run.rng("verdicts", released, name))
+            strata = audit.benchmarks(ids)
+            draws = pattern_draws(wrong.astype(int), 2, clusters, audit.run.resamples, audit.run.rng("verdicts", released, name), strata)
             low, high = audit.wilson(int(wrong.sum()), n)
             # Where all or none are wrong every resample is the same, which is no interval.
             cluster_low, cluster_high = audit.limits(draws[:, 1] / draws.sum(1), tasks, 100) if 0 < wrong.sum() < n else (None, None)
@@ -184,10 +190,18 @@ def audit_verdicts(audit: Audit) -> list[dict]:
                     "cluster_high": cluster_high,
                     **{f"published_{verdict}": _integer(there.get(verdict)) for verdict in ("n", *VERDICTS)},
                     "published_wrong": there.get("wrong_pct"),
+                    "note": few(tasks),
                     "simulated": any(row["simulated"] for row in members),
                 }
             )
     return rows
+
+
+def few(tasks: int) -> str | None:
+    """Return the warning that goes with a clustered interval over few tasks."""
+    if tasks >= FEW_CLUSTERS:
+        return None
+    return f"{tasks} task{'s' if tasks != 1 else ''}: too few for the clustered interval to cover what it says"
 
 
 def _integer(value: float | None) -> int | None:
@@ -316,8 +330,11 @@ def _agree(audit: Audit, stage: str, field: str, values: Sequence[str], raters: 
     tasks = int(clusters.max()) + 1
     name = " \N{MULTIPLICATION SIGN} ".join(rater.name for rater in raters)
     once = np.bincount(pattern, minlength=len(counts))[None].astype(float)
-    draws = pattern_draws(pattern, len(counts), clusters, audit.run.resamples, audit.run.rng("agreement", stage, name)).astype(float)
+    rng, strata = audit.run.rng("agreement", stage, name), audit.benchmarks(ids)
+    draws = pattern_draws(pattern, len(counts), clusters, audit.run.resamples, rng, strata).astype(float)
     raw = float(raw_agreements(counts, once)[0])
+    used = len(np.unique(given))
+    unknown = "undefined: all raters use one and the same category" if used < 2 else "undefined: chance agreement is complete"
     rows = []
     for statistic in ("cohen_kappa", "gwet_ac1", "krippendorff_alpha") if pair else ("fleiss_kappa", "gwet_ac1", "krippendorff_alpha"):
         value = float(STATISTICS[statistic](counts, once)[0])
@@ -338,6 +355,7 @@ def _agree(audit: Audit, stage: str, field: str, values: Sequence[str], raters: 
                 "rows": "reviewed" if any(rater.human for rater in raters) else "sample",
                 "tasks": tasks,
                 "undefined_resamples": undefined,
+                "note": "; ".join(filter(None, (unknown if np.isnan(value) else None, few(tasks)))) or None,
                 "simulated": any(rater.simulated for rater in raters) or audit.run.simulated(ids),
             }
         )
@@ -541,7 +559,7 @@ def noop_probe(audit: Audit) -> list[dict]:
                 }
                 for one in sorted(set(known) & set(fired[rule]) & set(audit.run.trajectories))
             ]
-            rows += [_hits(audit, rule, truth, name, chosen) for name, chosen in audit.pools(members, _benchmark_order)]
+            rows += [_hits(audit, rule, truth, name, chosen) for name, chosen in audit.pools(members, benchmark_order)]
     if not rows:
         raise Empty("No trajectory has both signals and a truth (labels, annotations or a planted fault).")
     return rows
@@ -646,7 +664,7 @@ def corrected_scores(audit: Audit) -> list[dict]:
             attempts.setdefault((known.benchmark, known.agent), []).append(one)
     seen = {audit.run.trajectories[one].benchmark for one in audited if one in audit.run.trajectories}
     rows = []
-    for benchmark in sorted({benchmark for benchmark, _ in attempts if benchmark in seen}, key=_benchmark_order):
+    for benchmark in sorted({benchmark for benchmark, _ in attempts if benchmark in seen}, key=benchmark_order):
         members = {agent: sorted(ids) for (name, agent), ids in sorted(attempts.items()) if name == benchmark}
         rows += _corrected(audit, benchmark, members, audited)
     if not rows:

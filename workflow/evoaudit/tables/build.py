@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from evoaudit.tables import audit, evogui, ledger, literature
+from evoaudit.tables import audit, estimate, evogui, ledger, literature, sensitivity
 from evoaudit.tables.audit import Audit
 from evoaudit.tables.inputs import Empty, Run
 from evoaudit.tables.panel import Panel
@@ -42,6 +42,8 @@ AUDIT = (
     "planted_truth",
     "corrected_scores",
 )
+ESTIMATE = ("audit_estimate",)
+SENSITIVITY = ("sensitivity",)
 LEDGER = ("ingest", "alignment", "drops", "cost", "timing", "deadline_curve")
 LITERATURE = ("action_map", "landscape", "design_guidelines", "mast_map", "published_check")
 
@@ -50,7 +52,13 @@ def build(run: Run) -> Iterator[tuple[Table, list[dict], str]]:
     """Yield every declared table with its rows, or with none and the reason."""
     panel, audits = Panel(run), Audit(run)
     builders: dict[str, Callable[[], list[dict]]] = {name: getattr(literature, name) for name in LITERATURE}
-    for names, module, data in ((PROBES, evogui, panel), (AUDIT, audit, audits), (LEDGER, ledger, run)):
+    for names, module, data in (
+        (PROBES, evogui, panel),
+        (AUDIT, audit, audits),
+        (ESTIMATE, estimate, audits),
+        (SENSITIVITY, sensitivity, sensitivity.Both(panel, audits)),
+        (LEDGER, ledger, run),
+    ):
         builders |= {name: partial(getattr(module, name), data) for name in names}
     for name, table in TABLES.items():
         try:

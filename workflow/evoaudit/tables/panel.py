@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from evoaudit.conditions import CONDITIONS, TASKS
 from evoaudit.stats import baseline_t1, baseline_t2_joint
 from evoaudit.stats.evogain import CHANCE_T2_ACTION, CHANCE_T3, normalised_gain
-from evoaudit.stats.resample import by_cluster, cluster_means, iid_means
+from evoaudit.stats.resample import by_stratum, iid_means, stratified_means
 from evoaudit.tables.inputs import Empty, Run, codes, numbers
 
 #: Metric → task whose items it is over.
@@ -256,11 +256,25 @@ class Panel:
             return {metric: self.random.accuracy(metric) for metric in METRICS}
         return self.exact
 
-    def gains(self, scores: dict[str, np.ndarray | float | None], metrics: tuple[str, ...] = INDEX) -> np.ndarray | float | None:
-        """Return EvoGain of percent scores (numbers or arrays of resamples), None if a task or its chance level is missing."""
+    def gains(
+        self,
+        scores: dict[str, np.ndarray | float | None],
+        metrics: tuple[str, ...] = INDEX,
+        chance: dict[str, np.ndarray] | None = None,
+    ) -> np.ndarray | float | None:
+        """Return EvoGain of percent scores (numbers or arrays of resamples), None if a task or its chance level is missing.
+
+        ``chance`` holds resamples of the chance level, where that was itself only estimated.
+        """
         if any(scores.get(metric) is None or self.chance[metric] is None or self.chance[metric] >= 100 for metric in metrics):
             return None
-        return sum(normalised_gain(scores[metric], self.chance[metric]) for metric in metrics) / len(metrics)
+        over = self.chance if chance is None else chance
+        return sum(normalised_gain(scores[metric], over[metric]) for metric in metrics) / len(metrics)
+
+    @property
+    def guessed(self) -> Answers | None:
+        """The random solver's answers where they are the chance level, which then varies between resamples."""
+        return self.random if self.run.settings.get("baseline") == "random" else None
 
     def evogain(self, one: Answers, metrics: tuple[str, ...] = INDEX) -> float | None:
         """Return the plug-in EvoGain of one model."""
@@ -268,6 +282,10 @@ class Panel:
 
     def iid_draws(self, one: Answers) -> np.ndarray | None:
         """Return EvoGain over resamples that draw each task's items independently (EvoGUI A.4)."""
+        scores = self._iid(one)
+        return None if scores is None else self.gains(scores, chance=self._iid_chance)
+
+    def _iid(self, one: Answers) -> dict[str, np.ndarray] | None:
         scores = {}
         for metric in INDEX:
             values = one.values.get(metric, np.empty(0))
@@ -275,7 +293,12 @@ class Panel:
             if not len(values):
                 return None
             scores[metric] = 100 * iid_means(values, self.run.resamples, self.run.rng("iid", one.model, one.condition, one.side, metric))
-        return self.gains(scores)
+        return scores
+
+    @cached_property
+    def _iid_chance(self) -> dict[str, np.ndarray] | None:
+        """Resamples of an estimated chance level: one draw, shared by all models."""
+        return None if self.guessed is None else self._iid(self.guessed)
 
     @cached_property
     def clusters(self) -> tuple[dict[str, np.ndarray], int]:
@@ -284,18 +307,20 @@ class Panel:
         return {task: np.searchsorted(names, items.trajectories.astype(str)) for task, items in self.items.items()}, len(names)
 
     def shared_draws(self, found: list[Answers], metrics: tuple[str, ...], purpose: str) -> dict[str, np.ndarray]:
-        """Return, for each metric, resamples × models of percent scores under one set of trajectory weights for all."""
+        """Return, for each metric, resamples × models of percent scores under one set of trajectory weights for all.
+
+        The split fixes how many items each slice has, so slices keep their shares.
+        """
         place, n = self.clusters
-        sums, counts = [], []
+        held = []
         for metric in metrics:
             task = METRICS[metric]
-            empty = np.full(len(self.items[task]), np.nan)
-            one, two = by_cluster(np.column_stack([answers.values.get(metric, empty) for answers in found]), place[task], n)
-            sums.append(one)
-            counts.append(two)
-        draws = 100 * cluster_means(np.hstack(sums), np.hstack(counts), self.run.resamples, self.run.rng(purpose))
-        width = len(found)
-        return {metric: draws[:, number * width : (number + 1) * width] for number, metric in enumerate(metrics)}
+            items = self.items[task]
+            empty = np.full(len(items), np.nan)
+            values = np.column_stack([answers.values.get(metric, empty) for answers in found])
+            held.append(by_stratum(values, place[task], n, items.slices.astype(str)))
+        drawn = stratified_means(held, self.run.resamples, self.run.rng(purpose))
+        return {metric: 100 * draws for metric, draws in zip(metrics, drawn, strict=True)}
 
     @cached_property
     def contest(self) -> tuple[list[Answers], np.ndarray]:
@@ -307,7 +332,10 @@ class Panel:
         rivals = [one for one in able if self.group(one.model) != "baseline"] or able
         if not rivals:
             return [], np.empty((self.run.resamples, 0))
-        return rivals, self.gains(self.shared_draws(rivals, INDEX, "clusters"))
+        guessed = [] if self.guessed is None else [self.guessed]
+        scores = self.shared_draws([*rivals, *guessed], INDEX, "clusters")
+        chance = {metric: draws[:, -1:] for metric, draws in scores.items()} if guessed else None
+        return rivals, self.gains({metric: draws[:, : len(rivals)] for metric, draws in scores.items()}, chance=chance)
 
     def simulated(self, *found: Answers) -> bool:
         """Say whether any item is simulated, or any of these models; without any named, whether anything was."""

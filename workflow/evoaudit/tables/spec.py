@@ -243,7 +243,8 @@ _ALL = (
         "rank:n model:text evogain:pct± t1:pct^ t2_joint:pct^ t3:pct^ rank_low:n rank_high:n | p_best:pct cluster_low:pct cluster_high:pct "
         "clusters:n group:text published_evogain:pct published_evogain_low:pct published_evogain_high:pct note:text",
         "Point estimates are the observed accuracies. The interval beside EvoGain resamples items independently, as the paper does; the "
-        "clustered one resamples trajectories, which items share. Rank intervals and the chance of being best come from the latter.",
+        "clustered one resamples trajectories, which items share, and keeps every slice's share of the split. Rank intervals and the "
+        "chance of being best come from the latter. Where the chance level is the random solver's, one resample of it serves all models.",
         _SCORES,
     ),
     _table(
@@ -402,10 +403,23 @@ _ALL = (
         "Verdict audit",
         "CUA audit Table 2, upper part",
         "benchmark:text oracle:text n:n gf:n efn:n broken:n unclear:n wrong:pct± | released:text tasks:n cluster_low:pct cluster_high:pct "
-        "published_n:n published_gf:n published_efn:n published_broken:n published_unclear:n published_wrong:pct",
+        "published_n:n published_gf:n published_efn:n published_broken:n published_unclear:n published_wrong:pct note:text",
         "GF genuine failure, EFN evaluator false negative. A FAIL is wrong if it is EFN or broken; a PASS is wrong if it is GF or broken. "
-        "Wilson intervals; the clustered ones resample tasks.",
+        "Wilson intervals; the clustered ones resample tasks inside their benchmark.",
         _AUDIT,
+    ),
+    _table(
+        "audit_estimate",
+        "How many verdicts are wrong",
+        "CUA audit 4.4",
+        "benchmark:text estimator:text n:n n_reviewed:n wrong:pct± | released:text unseen:n unseen_wrong_most:n sensitivity:pct "
+        "specificity:pct note:text",
+        "`two-phase` takes the review for what it is: all rows on which the judges disagree, and a drawn part of the others, whose rate "
+        "stands for the rows of that kind that nobody reviewed; the interval is about those rows alone. `unseen_wrong_most` bounds the "
+        "wrong verdicts among them. A judge is corrected (Rogan and Gladen) only where the review can tell how it errs; the note says "
+        "why not.",
+        _AUDIT,
+        group="benchmark",
     ),
     _table(
         "audit_diagnoses",
@@ -425,8 +439,9 @@ _ALL = (
         "Agreement of raters",
         "CUA audit 4.4",
         "stage:text raters:text n:n raw:pct statistic:text value:coef low:coef high:coef | kind:text rows:text tasks:n "
-        "undefined_resamples:n",
-        "Intervals resample tasks. The review set holds every disagreement of the judges, so agreement on it is lower than on the sample.",
+        "undefined_resamples:n note:text",
+        "Intervals resample tasks inside their benchmark. The review set holds every disagreement of the judges, so agreement on it is "
+        "lower than on the sample.",
         "Fewer than two raters labelled the same trajectories.",
         group="stage",
     ),
@@ -485,6 +500,17 @@ _ALL = (
         "Dirichlet-multinomial of the audited ones. Intervals are about the evaluator's error, not about which tasks were drawn.",
         "No audited benchmark has released scores in this run.",
         group="benchmark",
+    ),
+    _table(
+        "sensitivity",
+        "What the headline numbers hang on",
+        "",
+        "choice:text setting:text quantity:text subject:text n:n value:pct± change:points | largest_change:points largest_subject:text "
+        "ranks_moved:n note:text",
+        "One choice changed at a time. For EvoGain: the leader under that setting and its interval, the change of its value, and the "
+        "largest change and the number of changed ranks among all models that compete. `n` counts items, verdicts or what is resampled.",
+        "No model was scored and no verdict audited in this run, so there is no headline number to move.",
+        group="choice",
     ),
     _table(
         "cost",
