@@ -1,0 +1,331 @@
+"""What the audit says of rows nobody reviewed, and what the headline numbers hang on."""
+
+import json
+
+import made_run
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import hypergeom
+
+from evoaudit import stats, store
+from evoaudit.__main__ import main
+from evoaudit.stats import resample
+
+
+def rows(folder, name: str) -> list[dict]:
+    return pq.read_table(folder / f"{name}.parquet").to_pylist()
+
+
+def one(found: list[dict], **where) -> dict:
+    chosen = [row for row in found if all(row[name] == value for name, value in where.items())]
+    assert len(chosen) == 1, (where, len(chosen))
+    return chosen[0]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    root = tmp_path_factory.mktemp("both")
+    arguments = made_run.audit(root) | made_run.probes(root)[0]
+    assert main(made_run.command(arguments, root / "stats")) == 0
+    return root / "stats"
+
+
+def audited(tmp_path, change):
+    """Compute the audit's tables after ``change`` has altered its final rows."""
+    arguments = made_run.audit(tmp_path)
+    store.write_table(tmp_path / "final", "final", change(store.read_rows(tmp_path / "final", "final")))
+    assert main(made_run.command(arguments, tmp_path / "stats")) == 0
+    return rows(tmp_path / "stats", "audit_estimate")
+
+
+def test_bounds_of_unseen_rows_are_the_exact_ones():
+    # Of 76 agreements 30 were drawn: with x found, the most among the other 46 that 5 % would leave unfound.
+    assert [stats.unseen_upper(x, 30, 76) for x in range(4)] == [5, 8, 10, 12]
+    assert stats.unseen_upper(3, 30, 30) == 0 and stats.unseen_upper(0, 0, 5) is None
+
+
+@given(st.integers(1, 60), st.integers(0, 60), st.integers(0, 60))
+def test_the_finite_interval_holds_what_mid_p_does_not_refute(size, n, k):
+    n = max(1, min(n, size))
+    k = min(k, n)
+    hits = np.arange(k, size - n + k + 1)
+    at_most = hypergeom.cdf(k, size, hits, n) - hypergeom.pmf(k, size, hits, n) / 2
+    kept = hits[(at_most > 0.025) & (at_most < 0.975)] if n < size else hits
+    low, high = stats.hypergeometric_ci(k, n, size)
+    assert (round(low * size), round(high * size)) == (kept.min(), kept.max())
+    assert low <= k / n <= high or n < size
+
+
+def test_a_whole_review_leaves_no_uncertainty_and_none_at_all_no_estimate():
+    assert stats.two_phase([3, 5], [10, 20], [10, 20]) == pytest.approx([8 / 30] * 3)
+    assert stats.two_phase([3, 0], [10, 0], [10, 20]) == [None] * 3
+    assert stats.two_phase([], [], []) == [None] * 3
+    assert stats.two_phase([0, 3], [0, 10], [0, 10]) == pytest.approx([0.3] * 3)
+
+
+def test_two_phases_agree_with_the_stratified_estimate_and_allow_for_what_was_not_found():
+    share, low, high = stats.two_phase([10, 3], [74, 30], [74, 76])
+    assert share == pytest.approx(stats.stratified_proportion([10, 3], [74, 30], [74, 76])[0])
+    assert low < share < high
+    # Nothing found in the drawn agreements: the ten known ones are certain, the rest may hold a few.
+    share, low, high = stats.two_phase([10, 0], [74, 30], [74, 76])
+    assert share == low == pytest.approx(10 / 150) and high == pytest.approx(15 / 150)
+
+
+def test_reviewed_and_unreviewed_rows_are_weighed_by_their_stratum(both):
+    labels = made_run.synthetic_labels()
+    reviewed = [label for label in labels if label["reviewed"] == "True"]
+
+    def agree(label: dict) -> bool:
+        return label["gpt"] == label["claude"] and (label["gpt"] != "GF" or label["gpt_category"] == label["claude_category"])
+
+    def wrong(verdict: str) -> bool:
+        return verdict in ("EFN", "BROKEN")
+
+    strata = ([x for x in labels if not agree(x)], [x for x in labels if agree(x) and wrong(x["gpt"])])
+    strata += ([x for x in labels if agree(x) and not wrong(x["gpt"])],)
+    by_hand = 0.0
+    for held in strata:
+        seen = [label for label in held if label in reviewed]
+        by_hand += len(held) / 150 * sum(wrong(label["final"]) for label in seen) / len(seen)
+    found = one(rows(both, "audit_estimate"), benchmark="All", estimator="two-phase")
+    assert found["wrong"] == pytest.approx(100 * by_hand) and found["unseen"] == 46
+    assert found["wrong_low"] < found["wrong"] < found["wrong_high"] and found["simulated"]
+    whole = one(rows(both, "audit_estimate"), benchmark="All", estimator="final labels, all rows")
+    assert whole["wrong"] == pytest.approx(100 * 23 / 150)
+    # The reviewed rows alone hold every disagreement, and with them more wrong verdicts than there are.
+    assert one(rows(both, "audit_estimate"), benchmark="All", estimator="final labels, reviewed rows alone")["wrong"] > whole["wrong"]
+
+
+def test_a_judge_is_corrected_by_weighted_error_rates(both):
+    found = rows(both, "audit_estimate")
+    given, corrected = (one(found, benchmark="All", estimator=f"gpt, {name}") for name in ("as given", "corrected"))
+    apparent, se, sp = given["wrong"] / 100, corrected["sensitivity"] / 100, corrected["specificity"] / 100
+    assert corrected["wrong"] == pytest.approx(100 * stats.rogan_gladen(apparent, se, sp))
+    assert corrected["wrong_low"] < corrected["wrong"] < corrected["wrong_high"]
+
+
+def test_a_judge_is_not_corrected_where_only_disagreements_were_reviewed(tmp_path):
+    labels = {label["id"]: label for label in made_run.synthetic_labels()}
+
+    def change(final):
+        for row in final:
+            label = labels[row["trajectory_id"]]
+            row["reviewed"] = label["gpt"] != label["claude"]
+        return final
+
+    found = audited(tmp_path, change)
+    for name in ("gpt", "claude"):
+        row = one(found, benchmark="All", estimator=f"{name}, corrected")
+        assert row["wrong"] is None and "so the reviewed ones are no sample of all" in row["note"]
+    row = one(found, benchmark="All", estimator="two-phase")
+    assert row["wrong"] is None and row["note"].startswith("none of the 7") and "was reviewed" in row["note"]
+
+
+def test_a_judge_is_not_corrected_from_a_handful_of_errors(tmp_path):
+    def change(final):
+        kept = [row["trajectory_id"] for row in final if row["verdict"] in ("efn", "broken")][:5]
+        return [row if row["trajectory_id"] in kept else {**row, "verdict": "gf", "category": "other"} for row in final]
+
+    row = one(audited(tmp_path, change), benchmark="All", estimator="gpt, corrected")
+    assert row["wrong"] is None and "too few to know how this judge errs" in row["note"]
+
+
+def test_without_any_review_the_two_phase_rows_say_so(tmp_path):
+    found = audited(tmp_path, lambda final: [{**row, "reviewed": False} for row in final])
+    for row in found:
+        if row["estimator"] == "two-phase":
+            assert row["wrong"] is None and "was reviewed" in row["note"] and row["unseen"] == row["n"]
+    assert not any("reviewed rows alone" in row["estimator"] for row in found)
+
+
+def test_every_choice_has_the_run_as_it_is_beside_the_others(both):
+    found = rows(both, "sensitivity")
+    choices = {(row["choice"], row["quantity"]) for row in found}
+    assert {choice for choice, quantity in choices if quantity == "EvoGain"} == {
+        "parser",
+        "missing answers",
+        "unusable answers",
+        "chance level",
+        "near-duplicate items",
+        "values that stand in the goal",
+        "what is resampled",
+    }
+    assert {choice for choice, quantity in choices if quantity == "wrong verdicts"} == {
+        "tie of the raters",
+        "unclear verdicts",
+        "attempts at one task",
+        "rows nobody reviewed",
+        "what is resampled",
+    }
+    for choice, quantity in choices:
+        mine = [row for row in found if (row["choice"], row["quantity"]) == (choice, quantity)]
+        as_run = [row for row in mine if row["setting"].endswith("(as run)")]
+        assert len(as_run) == 1 and len(mine) > 1 and as_run[0]["change"] == 0, choice
+    for row in found:
+        assert (row["value"] is None) <= bool(row["note"]), row
+
+
+def test_unclear_verdicts_move_the_rate_as_counted_by_hand(both):
+    found = [row for row in rows(both, "sensitivity") if row["choice"] == "unclear verdicts"]
+    values = {row["setting"]: (row["n"], row["value"]) for row in found}
+    # 23 wrong and 5 unclear of 150.
+    assert values["excluded"] == (145, pytest.approx(100 * 23 / 145)) and values["wrong"] == (150, pytest.approx(100 * 28 / 150))
+
+
+def moved(tmp_path, change, **where) -> dict:
+    arguments, _ = made_run.probes(tmp_path)
+    store.write_table(tmp_path / "scores", "scores", change(store.read_rows(tmp_path / "scores", "scores")))
+    assert main(made_run.command(arguments, tmp_path / "stats")) == 0
+    return one(rows(tmp_path / "stats", "sensitivity"), **where)
+
+
+def leader(row: dict) -> bool:
+    return row["model"] == "Gemini-3-Flash-Preview" and row["condition"] == "full" and row["max_image_side"] == 512
+
+
+def test_answers_found_by_the_fallback_are_lost_to_a_json_only_parser(tmp_path):
+    def change(scores):
+        lost = [row for row in scores if leader(row) and row["task"] == "t3" and row["correct"]][:6]
+        for row in lost:
+            row["parse_path"] = "fallback"
+        return scores
+
+    row = moved(tmp_path, change, choice="parser", setting="JSON only")
+    # Six of 60 T3 items: ten points over the 50 that chance leaves, a third of it in the index.
+    assert row["change"] == pytest.approx(-10 / 50 * 100 / 3) and row["largest_subject"] == "Gemini-3-Flash-Preview"
+
+
+@pytest.mark.parametrize(
+    ("setting", "status", "choice"), [("wrong", "unanswered", "missing answers"), ("excluded", "invalid", "unusable answers")]
+)
+def test_missing_and_unusable_answers_move_the_index_as_they_are_counted(tmp_path, setting, status, choice):
+    before = {}
+
+    def change(scores):
+        mine = [row for row in scores if leader(row) and row["task"] == "t3"]
+        for row in mine[:12]:
+            row |= {"status": status, "correct": False, "answer": None}
+        before["right"] = sum(row["correct"] for row in mine)
+        return scores
+
+    row = moved(tmp_path, change, choice=choice, setting=setting)
+    share_all, share_answered = before["right"] / 60, before["right"] / 48
+    step = (share_all - share_answered) * 2 * 100 / 3
+    assert row["change"] == pytest.approx(step if setting == "wrong" else -step)
+
+
+def test_items_whose_value_stands_in_the_goal_can_be_left_out(tmp_path):
+    def change(scores):
+        return [{**row, "value_in_goal": row["task"] == "t2" and row["slice"] != "click"} if row["task"] == "t2" else row for row in scores]
+
+    row = moved(tmp_path, change, choice="values that stand in the goal", setting="without their T2 items")
+    # 28 clicks of 60 are left, and chance on them is one in three.
+    assert row["n"] == 60 + 28 + 60 and row["change"] != 0
+
+
+def test_items_that_look_alike_count_once(tmp_path):
+    arguments, items = made_run.probes(tmp_path)
+    for number, row in enumerate(items["t3"]):
+        row["images"] = [f"a{number // 6}", f"b{number}", "c"]  # slices come in turn, so every second of a slice has a twin
+    store.write_table(tmp_path / "mined", "t3", items["t3"])
+    source = made_run.normalised(tmp_path, "web", [])
+    names = sorted({image for row in items["t3"] for image in row["images"]})
+    store.write_table(
+        tmp_path / "web",
+        "images",
+        [
+            {
+                "image_id": name,
+                "source": "web",
+                "file": name,
+                "status": "ok",
+                "phash": f"{0 if name[0] == 'b' else int(name[1:] or 0) + 1:016x}",
+                "n_uses": 1,
+                **dict.fromkeys(("member", "file_sha256", "width", "height", "format", "blank")),
+            }
+            for name in names
+        ],
+    )
+    assert main(made_run.command({**arguments, "normalised": [source]}, tmp_path / "stats")) == 0
+    row = one(rows(tmp_path / "stats", "sensitivity"), choice="near-duplicate items", setting="one of each")
+    assert row["n"] == 60 + 60 + 30
+
+
+def test_a_tie_is_decided_by_each_rule(tmp_path):
+    arguments = made_run.audit(tmp_path)
+    # Two judges who differ on every third row, and nobody else: ties.
+    final = store.read_rows(tmp_path / "final", "final")
+    labels, ties = [], 0
+    for number, row in enumerate(final):
+        split = number % 3 == 0
+        ties += split
+        row |= {"verdict": "unclear" if split else "efn", "category": None, "verdict_rule": "tie" if split else "judges", "reviewed": False}
+        for name, verdict in (("gpt", "efn"), ("claude", "gf" if split else "efn")):
+            label = {"trajectory_id": row["trajectory_id"], "annotator": name, "kind": "llm", "stage": "blind", "verdict": verdict}
+            label |= {"category": "other" if verdict == "gf" else None, "evidence_steps": [], "codebook_version": "1", "simulated": True}
+            labels.append({**label, **dict.fromkeys(("confidence", "seconds", "note"))})
+    store.write_table(tmp_path / "final", "final", final)
+    store.write_table(tmp_path / "final", "labels", labels)
+    del arguments["judgments"]
+    assert main(made_run.command(arguments, tmp_path / "stats")) == 0
+    found = {row["setting"]: row["value"] for row in rows(tmp_path / "stats", "sensitivity") if row["choice"] == "tie of the raters"}
+    assert found == {"unclear (as run)": pytest.approx(100 * (150 - ties) / 150), "judges": found["gf"], "gf": found["gf"]}
+    assert found["gf"] == found["unclear (as run)"]
+
+
+def test_an_estimated_chance_level_adds_its_own_uncertainty_once_for_all_models(tmp_path):
+    arguments, _ = made_run.probes(tmp_path)
+    widths = {}
+    for baseline in ("exact", "random"):
+        settings = {**made_run.SETTINGS, "baseline": baseline, "bootstrap": 2000}
+        assert main(made_run.command(arguments, tmp_path / baseline, settings)) == 0
+        found = rows(tmp_path / baseline, "evogui_intervals")
+        widths[baseline] = {row["model"]: row["evogain_high"] - row["evogain_low"] for row in found if row["rank"]}
+        pair = rows(tmp_path / baseline, "pairwise_models")
+        widths[baseline, "pair"] = {(row["model_a"], row["model_b"]): row["high"] - row["low"] for row in pair}
+    # The weaker the model, the more its index moves with the chance level.
+    assert widths["random"]["alpha-2b"] > widths["exact"]["alpha-2b"]
+    # A difference of two models shares the draw, so most of it cancels.
+    for key, width in widths["exact", "pair"].items():
+        assert widths["random", "pair"][key] == pytest.approx(width, rel=0.15)
+
+
+def test_strata_keep_their_shares_in_every_resample():
+    # Two slices, one always right, one always wrong: the mean cannot vary if the design fixes their sizes.
+    values, clusters, strata = np.array([[1.0], [0.0]] * 10), np.arange(20), np.tile([0, 1], 10)
+    fixed = resample.stratified_means([resample.by_stratum(values, clusters, 20, strata)], 200, np.random.default_rng(1))[0]
+    assert fixed[~np.isnan(fixed)] == pytest.approx(0.5, abs=1e-12)
+    free = resample.stratified_means([resample.by_stratum(values, clusters, 20, np.zeros(20))], 200, np.random.default_rng(1))[0]
+    assert free.std() > 0.05
+
+
+def test_resamples_of_columns_with_missing_values_are_those_of_each_column_alone():
+    rng = np.random.default_rng(5)
+    values = (rng.random((60, 3)) < 0.5).astype(float)
+    values[::7, 1] = np.nan
+    clusters, strata = np.arange(60) % 20, np.arange(60) % 3
+    together = resample.stratified_means([resample.by_stratum(values, clusters, 20, strata)], 50, np.random.default_rng(9))[0]
+    for column in range(3):
+        alone = resample.by_stratum(values[:, [column]], clusters, 20, strata)
+        assert together[:, column] == pytest.approx(resample.stratified_means([alone], 50, np.random.default_rng(9))[0][:, 0], abs=1e-12)
+
+
+def test_tasks_are_drawn_inside_their_benchmark():
+    # One benchmark always wrong, the other never: resamples inside benchmarks keep the rate.
+    patterns, clusters, strata = np.repeat([0, 1], 10), np.arange(20), np.repeat([0, 1], 10)
+    draws = resample.pattern_draws(patterns, 2, clusters, 100, np.random.default_rng(1), strata)
+    assert (draws == 10).all()
+
+
+def test_the_estimates_do_not_depend_on_the_order_of_rows(both, tmp_path):
+    arguments = made_run.audit(tmp_path)
+    for name in ("final", "labels"):
+        store.write_table(tmp_path / "final", name, store.read_rows(tmp_path / "final", name)[::-1])
+    arguments["judgments"].reverse()
+    assert main(made_run.command(arguments, tmp_path / "stats")) == 0
+    assert rows(tmp_path / "stats", "audit_estimate") == rows(both, "audit_estimate")
+    assert json.loads((tmp_path / "stats" / "tables.json").read_text())
