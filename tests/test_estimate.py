@@ -13,6 +13,8 @@ from scipy.stats import hypergeom
 from evoaudit import stats, store
 from evoaudit.__main__ import main
 from evoaudit.stats import resample
+from evoaudit.tables.inputs import Folders, Run
+from evoaudit.tables.panel import Panel
 
 
 def rows(folder, name: str) -> list[dict]:
@@ -278,20 +280,20 @@ def test_a_tie_is_decided_by_each_rule(tmp_path):
 
 
 def test_an_estimated_chance_level_adds_its_own_uncertainty_once_for_all_models(tmp_path):
-    arguments, _ = made_run.probes(tmp_path)
-    widths = {}
-    for baseline in ("exact", "random"):
-        settings = {**made_run.SETTINGS, "baseline": baseline, "bootstrap": 2000}
-        assert main(made_run.command(arguments, tmp_path / baseline, settings)) == 0
-        found = rows(tmp_path / baseline, "evogui_intervals")
-        widths[baseline] = {row["model"]: row["evogain_high"] - row["evogain_low"] for row in found if row["rank"]}
-        pair = rows(tmp_path / baseline, "pairwise_models")
-        widths[baseline, "pair"] = {(row["model_a"], row["model_b"]): row["high"] - row["low"] for row in pair}
-    # The weaker the model, the more its index moves with the chance level.
-    assert widths["random"]["alpha-2b"] > widths["exact"]["alpha-2b"]
-    # A difference of two models shares the draw, so most of it cancels.
-    for key, width in widths["exact", "pair"].items():
-        assert widths["random", "pair"][key] == pytest.approx(width, rel=0.15)
+    made_run.probes(tmp_path)
+    folders = Folders(mined=tmp_path / "mined", scores=tmp_path / "scores")
+    panel = Panel(Run(folders, {**made_run.SETTINGS, "baseline": "random", "bootstrap": 4000}, 7))
+    rivals, draws = panel.contest
+    scores = panel.shared_draws(rivals, ("t1", "t2_joint", "t3"), "clusters")
+    known = panel.gains(scores)  # the same resamples over a chance level that is taken for certain
+    for place, one in enumerate(rivals):
+        if one.model == "alpha-2b":  # the weaker the model, the more its index moves with the chance level
+            assert draws[:, place].std() > 1.01 * known[:, place].std()
+            free = panel.gains(panel._iid(one))
+            assert panel.iid_draws(one).std() > 1.01 * free.std()
+    # One draw serves all models, so it moves them together: their differences hardly widen.
+    apart, certain = draws[:, 0] - draws[:, 2], known[:, 0] - known[:, 2]
+    assert apart.std() == pytest.approx(certain.std(), rel=0.1)
 
 
 def test_strata_keep_their_shares_in_every_resample():
