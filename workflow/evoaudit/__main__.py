@@ -21,6 +21,7 @@ COMMANDS = {
     "downloads": "read every downloaded file again and compare it with what was pinned",
     "prompts": "import a paper's verbatim prompt templates from your copy of its text",
     "review": "build the review list or the page of T3 pairs, check or merge label files",
+    "check": "recompute the figures of any printed results table from one another",
     "validate": "check a config, a folder of logs or a label file, and explain each problem",
     "normalise": "read one source into the shared schema",
     "mine": "mine T1, T2 and T3 probes",

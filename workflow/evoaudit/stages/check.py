@@ -1,0 +1,45 @@
+"""``evoaudit check``: do the figures of a printed results table follow from one another?"""
+
+import argparse
+from pathlib import Path
+
+#: Lines printed unless all are asked for.
+LINES = 50
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this subcommand's arguments."""
+    parser.add_argument("table", type=Path, help="the table as CSV, numbers as printed; docs/check.md says which columns are known")
+    parser.add_argument("--of", action="append", default=[], metavar="SHARE=N", help="a percentage and its cases: a number or a column")
+    parser.add_argument("--sum", action="append", default=[], metavar="WHOLE=A+B", help="columns that add up to another")
+    parser.add_argument("--share", action="append", default=[], metavar="SHARE=A+B/N", help="a percentage from columns of counts")
+    parser.add_argument("--pool", action="append", default=[], metavar="WHOLE=A:N+B:N", help="a percentage from those of its parts")
+    parser.add_argument("--baseline", metavar="T1,T2,T3", help="chance level for EvoGain, percent (default: the table's row for chance)")
+    parser.add_argument("--confidence", type=float, default=0.95, help="level of the printed intervals (default: 0.95)")
+    parser.add_argument("--proportions", action="store_true", help="shares are printed from 0 to 1")
+    parser.add_argument("--all", action="store_true", help=f"print what agrees too, and more than {LINES} findings")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write every result as CSV")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what differs, a line each; exit with 1 if anything does."""
+    from evoaudit import resultcheck
+    from evoaudit.errors import one_line
+    from evoaudit.stats.check import AGREES, DIFFERS, NOT_DERIVABLE
+
+    rules = resultcheck.parse_rules(lambda name: getattr(args, name), args.baseline, args.confidence, args.proportions)
+    results = resultcheck.check(resultcheck.read(args.table), rules, str(args.table))
+    if args.out is not None:
+        from evoaudit.tables.render import csv_text
+
+        args.out.write_text(csv_text(list(results[0]), results), encoding="utf-8", newline="")
+    told = [result for result in results if args.all or result["status"] != AGREES]
+    for result in told if args.all else told[:LINES]:
+        recomputed = "" if result["recomputed"] is None else f", recomputed {result['recomputed']:.6g}"
+        note = f" ({result['note']})" if result["note"] else ""
+        print(one_line(f"{result['status']}: {result['row']}: {result['quantity']}: printed {result['published']:g}{recomputed}{note}"))
+    if not args.all and len(told) > LINES:
+        print(f"and {len(told) - LINES} more; --all shows them")
+    counts = {status: sum(result["status"] == status for result in results) for status in (AGREES, DIFFERS, NOT_DERIVABLE)}
+    print(f"{args.table}: {counts[AGREES]} agree, {counts[DIFFERS]} differ, {counts[NOT_DERIVABLE]} cannot be derived")
+    return int(counts[DIFFERS] > 0)
