@@ -478,7 +478,7 @@ def test_another_seed_moves_intervals_and_no_estimate(tmp_path, probes):
     assert [row["evogain_low"] for row in before] != [row["evogain_low"] for row in after]
 
 
-def test_published_figures_agree_but_for_the_known_three():
+def test_published_figures_agree_but_for_the_known_five():
     found = published_check()
     assert (
         sum(row["quantity"].startswith("EvoGain of") and row["location"] == "Table 2" and row["status"] == "agrees" for row in found) == 28
@@ -486,7 +486,9 @@ def test_published_figures_agree_but_for_the_known_three():
     assert sum("from its classes" in row["quantity"] and row["status"] == "agrees" for row in found) == 28
     assert sum("from its slices" in row["quantity"] and row["status"] == "agrees" for row in found) == 28
     assert sum("two-place rounding" in (row["note"] or "") for row in found) == 5
-    assert {row["location"] for row in found if row["status"] == "differs"} == {"A.9", "5"}
+    # Click is no more frequent than type; T2 of the control's own run; the MAST map lacks a category; false negatives fall by 43 and 40 %.
+    assert sorted(row["location"] for row in found if row["status"] == "differs") == ["5", "5", "A.9", "Table 4", "Table 8"]
+    assert sum("kappa" in row["quantity"] and "agreeing" in row["quantity"] and row["status"] == "agrees" for row in found) == 4
     assert {row["status"] for row in found} == {"agrees", "differs", "not_derivable"}
     assert len({(row["paper"], row["location"], row["quantity"]) for row in found}) == len(found)
 

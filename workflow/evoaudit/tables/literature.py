@@ -22,7 +22,7 @@ from evoaudit.stats import (
     spearman_rho,
     wilson_ci,
 )
-from evoaudit.stats.check import AGREES, DIFFERS, NOT_DERIVABLE, half_unit, hidden_counts, status
+from evoaudit.stats.check import AGREES, DIFFERS, NOT_DERIVABLE, expected_agreement, half_unit, hidden_counts, status
 from evoaudit.stats.evogain import CHANCE_T3
 
 CUA, EVOGUI = "CUA audit", "EvoGUI"
@@ -108,11 +108,15 @@ def published_check() -> list[dict]:
         *_bootstrap_table(),
         *_relations(),
         *_controls_and_resolution(),
+        *_control_run(),
+        *_claims(),
         *_chance(),
         *_evogui_text(),
         *_cua_verdicts(),
         *_cua_taxonomy(),
         *_cua_text(),
+        *_cua_rates(),
+        *_kappas(),
         *_not_derivable(),
     ]
 
@@ -178,7 +182,7 @@ def _bootstrap_table() -> Iterator[dict]:
         model = main[row["model"]]
         scores = _scores(model, "t1", "t2_joint", "t3")
         gain = evogain(*scores, CHANCE)
-        error = math.sqrt(sum(p / 100 * (1 - p / 100) / 1000 * (100 / (1 - b / 100) / 3) ** 2 for p, b in zip(scores, CHANCE, strict=True)))
+        error = _standard_error(model)
         for name, label, plug_in in (
             ("evogain", "EvoGain", gain),
             *zip(("t1", "t2_joint", "t3"), ("T1", "T2 joint", "T3"), scores, strict=True),
@@ -259,6 +263,84 @@ def _controls_and_resolution() -> Iterator[dict]:
     for metric, label, count in (("t2_top1", "T2 top-1", 8), ("t2_joint", "T2 joint", 8), ("t1", "T1", 7)):
         better = sum(float(row[f"{metric}_1024"]) > float(row[f"{metric}_512"]) for row in sweep)
         yield _compare(EVOGUI, "A.8", f"models whose {label} rises at 1024 px", count, better, 0)
+
+
+def _control_run() -> Iterator[dict]:
+    """Check that the control's own run of a model is the main table's, but for chance; and that its cells are shares of the slice."""
+    control = next(row for row in published("evogui_table8") if row["condition"] == "full")
+    main = next(row for row in _main() if row["model"] == control["model"])
+    for metric, label in (("t1", "T1"), ("t2_top1", "T2 action"), ("t3", "T3")):
+        there = float(main[metric])
+        spread = 100 * math.sqrt(2 * there / 100 * (1 - there / 100) / 1000)
+        yield _compare(
+            EVOGUI,
+            "Table 8",
+            f"{label} of {control['model']} with pictures as in Table 2",
+            control[metric],
+            there,
+            tolerance=1.959964 * spread,
+            note=f"another run of the same model and items; {abs(control[metric] - there) / spread:.1f} standard errors apart",
+        )
+    n = SLICES["long_skip"]
+    for row in _text("evogui_table7"):
+        cell = Decimal(row["long_skip_1024"])
+        single, twice = hidden_counts(cell, n), hidden_counts(cell, n, twice=True)
+        counts = single or twice
+        note = f"{counts[0]} of {n}" + ("" if single else "; only if it was rounded twice") if counts else "no count gives it"
+        found = 100 * counts[0] / n if counts else None
+        yield _row(
+            EVOGUI,
+            "Table 7",
+            f"long skip of {row['model']} at 1024 px as a share of {n}",
+            float(cell),
+            found,
+            AGREES if counts else DIFFERS,
+            note,
+        )
+
+
+def _claims() -> Iterator[dict]:
+    """Check what the text says of the tables."""
+    main = {row["model"]: row for row in _main()}
+    for group, count in (("open", 17), ("closed", 11)):
+        found = sum(row["group"] == group for row in main.values())
+        yield _row(EVOGUI, "Table 2", f"{group} models", None, found, AGREES if found == count else DIFFERS, "17 and 11 make the 28")
+    best = main["Gemini-3-Flash-Preview"]
+    errors = 100 - float(best["t1"])
+    yield _row(
+        EVOGUI,
+        "3.2.1",
+        "exact-ordering errors of the best model, percent",
+        40.0,
+        errors,
+        AGREES if errors > 40 else DIFFERS,
+        "text: over 40 %",
+    )
+    above = sum(float(row["t2_top1"]) > float(row["t2_joint"]) for row in main.values())
+    note = "true by construction: a right action and value is a right action"
+    yield _row(
+        EVOGUI, "3.2.2", "models whose action-only accuracy exceeds the joint one", 28.0, above, AGREES if above == 28 else DIFFERS, note
+    )
+    for larger, smaller in (("Qwen3.5-397B-A17B", "Qwen3.5-122B-A10B"), ("Qwen3-VL-235B-A22B", "Qwen3.5-35B-A3B")):
+        gap = float(main[larger]["evogain"]) - float(main[smaller]["evogain"])
+        errors = [_standard_error(main[name]) for name in (larger, smaller)]
+        note = f"text: below; {abs(gap) / math.hypot(*errors):.1f} standard errors if the two are taken for independent"
+        yield _row(EVOGUI, "3.2", f"EvoGain of {larger} less that of {smaller}", None, gap, AGREES if gap < 0 else DIFFERS, note)
+    rows = published("evogui_table3")
+    apart = rows[0]["ci_low"] - rows[1]["ci_high"]
+    yield _row(
+        EVOGUI, "3.2", "gap between the intervals of ranks 1 and 2", None, apart, AGREES if apart > 0 else DIFFERS, "text: separated"
+    )
+    pairs = list(itertools.combinations([row for row in rows if 4 <= row["rank"] <= 10], 2))
+    overlap = sum(a["ci_low"] <= b["ci_high"] and b["ci_low"] <= a["ci_high"] for a, b in pairs)
+    note = f"text: several overlap; of {len(pairs)} pairs, and ranks 2 and 3 do too"
+    yield _row(EVOGUI, "A.4", "pairs of ranks 4 to 10 whose intervals overlap", None, overlap, AGREES if overlap else DIFFERS, note)
+
+
+def _standard_error(row: dict) -> float:
+    """Return the standard error of a printed EvoGain, over 1,000 items a task."""
+    scores = zip(_scores(row, "t1", "t2_joint", "t3"), CHANCE, strict=True)
+    return math.sqrt(sum(p / 100 * (1 - p / 100) / 1000 * (100 / (1 - b / 100) / 3) ** 2 for p, b in scores))
 
 
 def _chance() -> Iterator[dict]:
@@ -376,6 +458,56 @@ def _cua_text() -> Iterator[dict]:
         yield _row(
             CUA, "5", f"false negatives lost without screenshots, {label}, percent", 50.0, fall, DIFFERS, "printed in words as about half"
         )
+
+
+def _cua_rates() -> Iterator[dict]:
+    rows = {row["benchmark"]: row for row in published("cua_table2_verdicts")}
+    for benchmark, verdict, printed in (
+        ("All", "efn", "10.7"),
+        ("All", "broken", "4.7"),
+        ("All", "unclear", "3.3"),
+        ("WebArena", "efn", "21.7"),
+        ("AssistantBench", "broken", "21.7"),
+        ("OSWorld", "efn", "14.0"),
+    ):
+        row = rows[benchmark]
+        label = {"efn": "evaluator false negatives", "broken": "broken tasks", "unclear": "unclear verdicts"}[verdict]
+        yield _compare(CUA, "4.4", f"{label} of {benchmark}, percent", printed, 100 * row[verdict] / row["n"])
+    yield _compare(CUA, "4.4", "wrong verdicts of WorkArena", 0, rows["WorkArena"]["efn"] + rows["WorkArena"]["broken"], 0)
+    parts = [row for name, row in rows.items() if name != "All"]
+    yield _compare(CUA, "4.1", "analysed trajectories of OSWorld", 57, rows["OSWorld"]["n"], 0)
+    yield _compare(CUA, "4.1", "analysed trajectories of AgentRewardBench", 93, sum(row["n"] for row in parts) - rows["OSWorld"]["n"], 0)
+    yield _compare(CUA, "Limitations", "least trajectories of a benchmark", 23, min(row["n"] for row in parts), 0)
+    yield _compare(CUA, "Limitations", "most trajectories of a benchmark", 57, max(row["n"] for row in parts), 0)
+    mapped = " ".join(str(row["category"]).casefold() for row in published("cua_table4"))
+    missing = [
+        row["category"] for row in published("cua_table2_taxonomy") if row["tier"].startswith("Tier") and row["category"] not in mapped
+    ]
+    yield _row(
+        CUA,
+        "Table 4",
+        "categories without a row of the mapping",
+        0.0,
+        float(len(missing)),
+        DIFFERS if missing else AGREES,
+        f"text: records the full mapping; {', '.join(missing) or 'none'} is not in it",
+    )
+
+
+def _kappas() -> Iterator[dict]:
+    """Check that a printed kappa can go with the raw agreement printed beside it; four verdicts, so not every kappa can."""
+    for label, kappa, agree, n in (
+        ("of the judges, verdicts", "0.71", (139,), 150),
+        ("of the human groups", "0.59", (89,), 104),
+        ("of human and judge, least", "0.19", (79, 85), 104),
+        ("of human and judge, most", "0.32", (79, 85), 104),
+    ):
+        ends = [(k / n - chance) / (1 - chance) for k in agree for chance in expected_agreement(k, n, 4)]
+        low, high = min(ends), max(ends)
+        fits = low - 0.005 <= float(kappa) <= high + 0.005
+        counts = " to ".join(map(str, agree))
+        note = f"possible from {low:.2f} to {high:.2f}, the labels not being printed"
+        yield _row(CUA, "4.4", f"Cohen kappa {label}, with {counts} of {n} agreeing", float(kappa), None, AGREES if fits else DIFFERS, note)
 
 
 def _not_derivable() -> Iterator[dict]:
