@@ -5,7 +5,9 @@ import io
 import json
 import math
 import random
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import made_run
@@ -532,6 +534,56 @@ def test_csv_is_exact_and_says_what_the_parquet_says(probes, tmp_path):
     for text, row in zip(read, rows(probes[0], "evogui_intervals"), strict=True):
         assert list(text) == list(row) and (float(text["evogain"]) if text["evogain"] else None) == row["evogain"]
         assert text["simulated"] == "false"
+
+
+@pytest.fixture(scope="module")
+def printed(probes, audited, simulated, tmp_path_factory) -> Path:
+    """Every table of three runs as LaTeX."""
+    root = tmp_path_factory.mktemp("tex")
+    for name, folder in (("probes", probes[0]), ("audited", audited), ("simulated", simulated)):
+        assert main(["tables", "--stats", str(folder), "--out", str(root / name)]) == 0
+    return root
+
+
+def test_latex_rows_have_as_many_cells_as_columns_and_nothing_stays_open(printed):
+    for path in sorted(printed.rglob("*.tex")):
+        text = path.read_text(encoding="utf-8")
+        plain = re.sub(r"\\\\|\\[{}&]", "", text)
+        assert plain.count("{") == plain.count("}"), path
+        begun = re.findall(r"\\(begin|end)\{(\w+)\}|\\(begingroup|endgroup)", text)
+        stack = []
+        for word, name, group in begun:
+            if word == "begin" or group == "begingroup":
+                stack.append(name or "group")
+            else:
+                assert stack.pop() == (name or "group"), path
+        assert not stack, path
+        layout = re.search(r"\\begin\{(?:tabular|longtable)\}\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}\n", text)
+        if layout is None:
+            assert "tabular" not in text and "\\caption" in text, path
+            continue
+        columns = len(re.sub(r">\{[^}]*\}p\{[^}]*\}", "p", layout[1]))
+        inner = re.sub(r"\\begin\{tabular\}\[b\].*?\\end\{tabular\}", "head", text.split(layout[0], 1)[1])
+        for line in inner.splitlines():
+            if line.endswith(r"\\") and "multicolumn" not in line and "caption" not in line:
+                assert len(re.findall(r"(?<!\\)&", line)) + 1 == columns, (path, line)
+            assert "nan" not in re.findall(r"[a-z]+", line.split("%")[0].lower()), (path, line)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
+def test_every_table_compiles_and_stays_on_the_page(printed, tmp_path):
+    begin = (
+        r"\documentclass[a4paper]{article}\usepackage[T1]{fontenc}\usepackage[margin=2cm]{geometry}"
+        r"\usepackage{array,booktabs,longtable}\begin{document}"
+    )
+    inputs = [f"\\message{{<<{path.stem}>>}}\\input{{{path}}}\\clearpage" for path in sorted(printed.rglob("*.tex"))]
+    (tmp_path / "all.tex").write_text("\n".join([begin, *inputs, r"\end{document}"]), encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False)
+    said = done.stdout.decode("latin-1").replace("\n", "")
+    assert done.returncode == 0, said[-2000:]
+    wide = [float(points) for points in re.findall(r"Overfull .hbox \(([\d.]+)pt too wide", said)]
+    assert max(wide, default=0) < 30 and "Float too large" not in said, said[-3000:]
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "-2", "@SUM(A1)", "\t=1", " =1", "\r=1", "＝1", "'=1"])

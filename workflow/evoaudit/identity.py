@@ -25,7 +25,7 @@ FORMAT = {
     "select": 1,
     "combine": 1,
     "stats": 3,
-    "tables": 1,
+    "tables": 2,
     "figures": 1,
     "report": 1,
     "export": 1,

@@ -3,16 +3,22 @@
 import csv
 import io
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evoaudit.errors import one_line
 from evoaudit.tables.panel import GROUPS
 
-#: Rows above which LaTeX gets a table that may break over pages.
-LONG = 40
-#: Longest text, characters, that LaTeX sets on one line.
-NARROW = 26
+#: Printed lines above which LaTeX gets a table that may break over pages.
+LONG = 42
+#: Longest text, characters, that LaTeX sets on one line, and longest line of a heading.
+NARROW, HEAD = 26, 12
+#: LaTeX's sizes with the width of a character and the space around a column, points; a line is as wide as A4 between usual margins.
+SIZES = (("", 5.1, 12.0), (r"\small", 4.7, 8.0), (r"\footnotesize", 4.3, 6.0), (r"\scriptsize", 3.8, 5.0))
+LINE = 430.0
+#: Least width of a column of running text, points.
+COLUMN = 62.0
 
 _ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -167,6 +173,52 @@ def _marks(view: View, rows: Sequence[dict]) -> Callable[[dict, str], str]:
     return mark
 
 
+def _lines(head: str) -> list[str]:
+    """Break a heading into short lines."""
+    return textwrap.wrap(head, HEAD, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def _heading(view: View) -> str:
+    lines = [escape(line) for line in _lines(view.head)]
+    side = "l" if view.kind in ("text", "flag") else "r"
+    stacked = r" \\ ".join(lines)
+    return stacked if len(lines) == 1 else f"\\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}{stacked}\\end{{tabular}}"
+
+
+def _layout(shown: Sequence[View], rows: Sequence[dict]) -> tuple[str, float, dict[str, float]]:
+    """Return the largest size at which a table fits the line, the space around its columns, points, and the widths of its columns of text.
+
+    Widths are shares of the line, of the columns that may wrap. Goes by the number of characters, which is near enough.
+    """
+    longest = {view.name: max(len(_cell(view, row)) for row in rows) for view in shown}
+    heads = {view.name: max(map(len, _lines(view.head))) for view in shown}
+    texts = sorted((view.name for view in shown if view.kind == "text"), key=lambda name: -longest[name])
+    wrapped = [name for name in texts if longest[name] > NARROW]
+    while True:
+        for chosen in SIZES:
+            size, point, space = chosen
+            fixed = sum(point * max(longest[view.name], heads[view.name]) for view in shown if view.name not in wrapped)
+            room = LINE - fixed - space * len(shown)
+            if room >= COLUMN * len(wrapped):
+                break
+        left = [name for name in texts if name not in wrapped and longest[name] * point > COLUMN]
+        if room >= COLUMN * len(wrapped) or not left:
+            break
+        wrapped.append(left[0])
+    # Every column of text has its least width, and what is left goes to those that hold more.
+    spare = max(0.0, room - COLUMN * len(wrapped))
+    need = {name: max(1.0, min(point * longest[name], 400.0) - COLUMN) for name in wrapped}
+    total = sum(need.values())
+    return size, space, {name: (COLUMN + min(need[name], spare * need[name] / total)) / LINE for name in wrapped}
+
+
+def _depth(shown: Sequence[View], rows: Sequence[dict], size: str, widths: dict[str, float]) -> float:
+    """Return about how many lines the rows take."""
+    point = next(point for name, point, _ in SIZES if name == size)
+    wraps = [(view, LINE * widths[view.name]) for view in shown if view.name in widths]
+    return sum(1 + max((point * len(_cell(view, row)) // width for view, width in wraps), default=0) for row in rows)
+
+
 def latex(meta: dict, rows: Sequence[dict]) -> str:
     """Return the table for print: booktabs, grouped, best bold and second underlined."""
     title = escape(meta["title"]) + (f" ({escape(meta['paper'])})" if meta["paper"] else "")
@@ -178,10 +230,13 @@ def latex(meta: dict, rows: Sequence[dict]) -> str:
         return head + f"\\begin{{table}}\n  \\caption{{{caption}}}\n  \\label{{{label}}}\n\\end{{table}}\n"
     group = meta["group"]
     shown = [view for view in views(meta, rows, extras=False) if view.name != group]
-    wide = [view for view in shown if view.kind == "text" and max(len(_cell(view, row)) for row in rows) > NARROW]
-    width = f"{0.8 / len(wide):.2f}" if wide else ""
+    size, space, widths = _layout(shown, rows)
     layout = "".join(
-        f">{{\\raggedright\\arraybackslash}}p{{{width}\\linewidth}}" if view in wide else "l" if view.kind in ("text", "flag") else "r"
+        f">{{\\raggedright\\arraybackslash}}p{{{widths[view.name]:.3f}\\linewidth}}"
+        if view.name in widths
+        else "l"
+        if view.kind in ("text", "flag")
+        else "r"
         for view in shown
     )
     marks = {view.name: _marks(view, rows) for view in shown}
@@ -195,18 +250,21 @@ def latex(meta: dict, rows: Sequence[dict]) -> str:
         cells = []
         for view in shown:
             text = escape(_cell(view, row))
+            if view.name in widths:
+                text = re.sub(r"(?<=\w)(\\_|[/=.-])(?=\w)", r"\1\\allowbreak{}", text)
             text = re.sub(r"(?<![\w.])-(?=\d)", "$-$", text) if view.kind not in ("text", "flag") else text
             cells.append(marks[view.name](row, text))
         body.append(" & ".join(cells) + r" \\")
-    heads = " & ".join(escape(view.head) for view in shown) + r" \\"
+    heads = " & ".join(_heading(view) for view in shown) + r" \\"
     lines = "\n".join(f"    {line}" for line in body)
     ruled = f"    \\toprule\n    {heads}\n    \\midrule\n"
-    if len(rows) > LONG:
+    setup = f"  {size}\\setlength{{\\tabcolsep}}{{{space / 2:.1f}pt}}\n" if size else ""
+    if _depth(shown, rows, size, widths) + 1.5 * sum("multicolumn" in line for line in body) > LONG:
         return head + (
-            f"\\begin{{longtable}}{{{layout}}}\n  \\caption{{{caption}}}\\label{{{label}}} \\\\\n"
-            f"{ruled}  \\endfirsthead\n{ruled}  \\endhead\n{lines}\n    \\bottomrule\n\\end{{longtable}}\n"
+            f"\\begingroup\n{setup}\\begin{{longtable}}{{{layout}}}\n  \\caption{{{caption}}}\\label{{{label}}} \\\\\n"
+            f"{ruled}  \\endfirsthead\n{ruled}  \\endhead\n{lines}\n    \\bottomrule\n\\end{{longtable}}\n\\endgroup\n"
         )
     return head + (
-        f"\\begin{{table}}\n  \\centering\n  \\caption{{{caption}}}\n  \\label{{{label}}}\n  \\begin{{tabular}}{{{layout}}}\n"
+        f"\\begin{{table}}\n  \\centering\n  \\setlength{{\\belowcaptionskip}}{{5pt}}\n  \\caption{{{caption}}}\n  \\label{{{label}}}\n{setup}  \\begin{{tabular}}{{{layout}}}\n"
         f"{ruled}{lines}\n    \\bottomrule\n  \\end{{tabular}}\n\\end{{table}}\n"
     )
