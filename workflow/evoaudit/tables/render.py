@@ -265,6 +265,7 @@ def latex(meta: dict, rows: Sequence[dict]) -> str:
             f"{ruled}  \\endfirsthead\n{ruled}  \\endhead\n{lines}\n    \\bottomrule\n\\end{{longtable}}\n\\endgroup\n"
         )
     return head + (
-        f"\\begin{{table}}\n  \\centering\n  \\setlength{{\\belowcaptionskip}}{{5pt}}\n  \\caption{{{caption}}}\n  \\label{{{label}}}\n{setup}  \\begin{{tabular}}{{{layout}}}\n"
+        f"\\begin{{table}}\n  \\centering\n  \\setlength{{\\belowcaptionskip}}{{5pt}}\n  \\caption{{{caption}}}\n"
+        f"  \\label{{{label}}}\n{setup}  \\begin{{tabular}}{{{layout}}}\n"
         f"{ruled}{lines}\n    \\bottomrule\n  \\end{{tabular}}\n\\end{{table}}\n"
     )
