@@ -26,7 +26,7 @@ FORMAT = {
     "combine": 1,
     "stats": 3,
     "tables": 2,
-    "figures": 1,
+    "figures": 2,
     "report": 1,
     "export": 1,
 }

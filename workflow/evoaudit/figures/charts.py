@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from evoaudit.conditions import CONDITIONS
@@ -97,7 +98,8 @@ def parameter_trend(rows: Sequence[dict]) -> Figure:
                 axes.plot([row["parameters_b"]] * 2, [row["evogain_low"], row["evogain_high"]], color=colour, linewidth=0.9, zorder=2)
     _logs(axes, "x", [row["parameters_b"] for row in rows])
     axes.axhline(0, color=GREY, linewidth=0.8)
-    _name_points(axes, [(row["parameters_b"], row["evogain"], row["model"]) for row in rows])
+    spans = [(row["parameters_b"], row["evogain_low"], row["evogain_high"]) for row in rows if row["evogain_low"] is not None]
+    _name_points(axes, [(row["parameters_b"], row["evogain"], row["model"]) for row in rows], spans)
     axes.annotate("chance", (0.995, 0), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=7, color=GREY)
     axes.set_xlabel("parameters, billions (log scale)")
     axes.set_ylabel("EvoGain, %")
@@ -110,22 +112,27 @@ def parameter_trend(rows: Sequence[dict]) -> Figure:
 #: Where a name may stand from its point: offset in points and alignment, best first; the far ones get a line.
 _SEATS = [
     (dx, dy, side)
-    for reach in (0, 9, 18, 27)
+    for reach in (0, 9, 18, 27, 36, 45)
     for dy in ((0,) if not reach else (reach, -reach))
     for dx, side in ((6, "left"), (-6, "right"))
 ]
 
 
-def _name_points(axes: Axes, points: Sequence[tuple[float, float, str]]) -> None:
-    """Write names beside points where they meet neither each other nor a point; a name that fits nowhere is left out.
+def _name_points(axes: Axes, points: Sequence[tuple[float, float, str]], spans: Sequence[tuple[float, float, float]] = ()) -> None:
+    """Write names beside points where they meet neither each other nor a point nor an interval; what fits nowhere is left out.
 
-    Works on estimated sizes in points, after the limits of both axes are set; x is logarithmic.
+    ``spans`` are vertical intervals (x, low, high). Works on estimated sizes in points, after the limits of both axes are set; x is
+    logarithmic.
     """
     size = 6.5
     across, high = (length * 72 * share for length, share in zip(axes.figure.get_size_inches(), (0.88, 0.72), strict=True))
     (left, right), (bottom, top) = (map(math.log, axes.get_xlim())), axes.get_ylim()
     spots = [((math.log(x) - left) / (right - left) * across, (y - bottom) / (top - bottom) * high, name) for x, y, name in points]
     taken = [(x - 3, y - 3, x + 3, y + 3) for x, y, _ in spots]
+    for x, *ends in spans:
+        place = (math.log(x) - left) / (right - left) * across
+        low, upper = ((end - bottom) / (top - bottom) * high for end in ends)
+        taken.append((place - 1.5, low, place + 1.5, upper))
     for (x, y, name), (at, level, _) in sorted(zip(spots, points, strict=True), key=lambda pair: (-pair[0][1], pair[0][0], pair[0][2])):
         text = safe(name, 26)
         width = 0.58 * size * len(text)
@@ -205,6 +212,9 @@ def t3_slices(rows: Sequence[dict]) -> Figure:
             zorder=3,
         )
     axes.axvline(50, color=BLACK, linewidth=0.8, linestyle=DASHES[1])
+    for place, (before, row) in enumerate(itertools.pairwise(shown)):
+        if before["group"] != row["group"]:
+            axes.axhline(place + 0.5, color=GREY, linewidth=0.5)
     rows_axis(axes, [row["model"] for row in shown], len(rows) - len(shown))
     percent_axis(axes, "T3 accuracy, %; dashed: chance; lines: 95 % Wilson intervals")
     _titled(axes, "Which distractors are told from the logged successor", True)
@@ -263,8 +273,14 @@ def calibration(rows: Sequence[dict]) -> Figure:
     tasks = _by(rows, "task")
     figure = new(3.6, 0.7 + 2.75 * len(tasks))
     panels = np.atleast_1d(figure.subplots(1, len(tasks), sharey=True))
-    names = list(dict.fromkeys(row["model"] for row in rows))
-    shown = names[-SERIES:]
+    right: dict[str, list[float]] = {}
+    for row in rows:
+        total = right.setdefault(row["model"], [0.0, 0.0])
+        total[0] += row["n"] * row["accuracy"]
+        total[1] += row["n"]
+    names = list(right)
+    best = sorted(names, key=lambda name: (-right[name][0] / right[name][1], name))[:SERIES]
+    shown = [name for name in names if name in best]
     for axes, (task, members) in zip(panels, sorted(tasks.items()), strict=True):
         axes.plot([0, 100], [0, 100], color=GREY, linewidth=0.8)
         for place, model in enumerate(shown):
@@ -291,7 +307,8 @@ def calibration(rows: Sequence[dict]) -> Figure:
     panels[0].set_ylabel("accuracy, %")
     left = len(names) - len(shown)
     figure.suptitle(
-        "Is confidence earned? On the line it is; below, too sure" + (f" ({left} models more in the table)" if left > 0 else ""),
+        "Is confidence earned? On the line it is; below, too sure"
+        + (f" (the {len(shown)} most accurate of {len(names)})" if left > 0 else ""),
         x=0.005,
         ha="left",
         fontsize=9,
@@ -581,7 +598,7 @@ def success_deadline(rows: Sequence[dict]) -> Figure:
                 continue
             colour, last = COLOURS[place], mine[-1]
             end = x[-1] * (x[-1] / x[0]) ** (0.02 + 0.03 * place)
-            line = axes.plot(
+            axes.plot(
                 [*(row["deadline_s"] for row in mine), end],
                 [*(row["success"] for row in mine), last["success"]],
                 drawstyle="steps-post",
@@ -590,7 +607,7 @@ def success_deadline(rows: Sequence[dict]) -> Figure:
             )
             axes.plot([end, end], [last["success_low"], last["success_high"]], color=colour, linewidth=1)
             axes.plot(end, last["success"], MARKERS[place], color=colour, markersize=4)
-            handles.setdefault(safe(agent, 28), line[0])
+            handles.setdefault(safe(agent, 28), Line2D([], [], color=colour, linestyle=DASHES[place], marker=MARKERS[place], markersize=4))
         _logs(axes, "x", x)
         axes.set_xlim(x[0], x[-1] * (x[-1] / x[0]) ** (0.06 + 0.03 * len(agents)))
         axes.set_ylim(-2, 102)
