@@ -29,6 +29,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/mining.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/preparation.py
+	$(BIN)/python benchmarks/statistics_and_figures.py
 
 environment: $(READY)
 
