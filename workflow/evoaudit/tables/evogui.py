@@ -29,6 +29,7 @@ from evoaudit.stats.resample import FEW_CLUSTERS, interval, rank_draws
 from evoaudit.tables.inputs import Empty, Folders, numbers
 from evoaudit.tables.literature import published
 from evoaudit.tables.panel import INDEX, INDEX_ACTION, MAIN_SIDE, METRICS, NOTHING_SCORED, PUBLISHED_CHANCE, TASKS, Answers, Panel
+from evoaudit.tables.spec import LABELS
 
 T3_SLICES = ("cross", "same_domain", "long_skip")
 T2_CLASSES = ("click", "type", "select")
@@ -272,6 +273,16 @@ def _counts(one: Answers) -> dict[str, int]:
     }
 
 
+def _gaps(panel: Panel, one: Answers) -> str | None:
+    """Say which tasks a model did not answer whole: its accuracy is over other items than that of the others."""
+    said = []
+    for task in TASKS:
+        n, answered = len(panel.items[task]), one.answered({"t2": "t2_joint"}.get(task, task))
+        if n and answered < n:
+            said.append(f"{answered} of {n} {task.upper()} items answered" if answered else f"no answer to {task.upper()}")
+    return "; ".join(said) or None
+
+
 def evogui_main(panel: Panel) -> list[dict]:
     """Return the main table: chance first, then the models by group."""
     rows = []
@@ -293,7 +304,6 @@ def evogui_main(panel: Panel) -> list[dict]:
         there = panel.published.get(one.model.casefold())
         if is_random:
             there = {**PUBLISHED_CHANCE, "evogain": 0.0}
-        missing = [task.upper() for task in TASKS if len(panel.items[task]) and one.accuracy({"t2": "t2_joint"}.get(task, task)) is None]
         settings = panel.run.models.get(one.model, {})
         row = {
             "group": panel.heading(one.model),
@@ -306,7 +316,7 @@ def evogui_main(panel: Panel) -> list[dict]:
             "parameters_b": settings.get("parameters_b"),
             "family": settings.get("family"),
             **{f"published_{metric}": there[metric] if there else None for metric in (*METRICS, "evogain")},
-            "note": f"no answer to {', '.join(missing)}" if missing else None,
+            "note": _gaps(panel, one),
             "simulated": panel.simulated(one),
         }
         rows.insert(0, row) if is_random else rows.append(row)
@@ -352,7 +362,7 @@ def evogui_intervals(panel: Panel) -> list[dict]:
                 row["cluster_low"], row["cluster_high"] = _interval(draws[:, place], panel.run.confidence)
             still = [metric for metric in INDEX if row[metric] in (0, 100)]
             alike = f"no variation to resample in {', '.join(metric.split('_')[0].upper() for metric in still)}" if still else None
-            row["note"] = "; ".join(filter(None, (note, alike))) or None
+            row["note"] = "; ".join(filter(None, (note, alike, _gaps(panel, one)))) or None
         else:
             row["note"] = "not ranked: a baseline" if row["evogain"] is not None else "not ranked: a task without answers"
         rows.append(row)
@@ -415,6 +425,8 @@ def _slices(
             row |= {name: score, f"n_{name}": n, f"published_{name}": there[name] if there else None}
             if intervals:
                 row[f"{name}_low"], row[f"{name}_high"] = _wilson(0 if score is None else n * score / 100, n, panel.run.confidence)
+        lacking = [LABELS.get(name, name) for name in slices if not row[f"n_{name}"]]
+        row["note"] = f"no answered item: {', '.join(lacking)}" if lacking else None
         rows.append(row)
     return rows
 
@@ -593,6 +605,7 @@ def pairwise_models(panel: Panel) -> list[dict]:
 
     _ = panel.main
     rivals, draws = panel.contest
+    uneven = [_gaps(panel, one) is not None for one in rivals]
     if len(rivals) < 2:
         raise Empty("Fewer than two models were scored.")
     clusters = panel.clusters[1]
@@ -618,7 +631,16 @@ def pairwise_models(panel: Panel) -> list[dict]:
                     "high": high,
                     "p": p[-1],
                     "clusters": clusters,
-                    "note": f"{clusters} trajectories only" if few else None,
+                    "note": "; ".join(
+                        filter(
+                            None,
+                            (
+                                f"{clusters} trajectories only" if few else None,
+                                "not over the same items" if uneven[a] or uneven[b] else None,
+                            ),
+                        )
+                    )
+                    or None,
                     "simulated": panel.simulated(rivals[a], rivals[b]),
                 }
             )

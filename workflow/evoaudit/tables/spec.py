@@ -261,7 +261,7 @@ _ALL = (
         "T2 by action",
         "EvoGUI Table 5",
         "group:text model:text t2_top1:pct^ click:pct^ type:pct^ select:pct^ | n_click:n n_type:n n_select:n published_t2_top1:pct "
-        "published_click:pct published_type:pct published_select:pct",
+        "published_click:pct published_type:pct published_select:pct note:text",
         "Percent of each class whose action was named.",
         _SCORES,
         group="group",
@@ -283,8 +283,7 @@ _ALL = (
         "EvoGUI Table 6",
         "group:text model:text cross:pct^ same_domain:pct^ long_skip:pct^ | cross_low:pct cross_high:pct "
         "same_domain_low:pct same_domain_high:pct long_skip_low:pct long_skip_high:pct n_cross:n n_same_domain:n n_long_skip:n "
-        "published_cross:pct "
-        "published_same_domain:pct published_long_skip:pct",
+        "published_cross:pct published_same_domain:pct published_long_skip:pct note:text",
         "Percent correct; chance is 50. Wilson intervals.",
         _SCORES,
         group="group",
