@@ -316,6 +316,12 @@ def test_resamples_of_columns_with_missing_values_are_those_of_each_column_alone
         assert together[:, column] == pytest.approx(resample.stratified_means([alone], 50, np.random.default_rng(9))[0][:, 0], abs=1e-12)
 
 
+def test_resamples_of_nothing_are_undefined():
+    held = resample.by_stratum(np.empty((0, 2)), np.empty(0, int), 5, np.empty(0))
+    (draws,) = resample.stratified_means([held], 4, np.random.default_rng(1))
+    assert draws.shape == (4, 2) and np.isnan(draws).all()
+
+
 def test_tasks_are_drawn_inside_their_benchmark():
     # One benchmark always wrong, the other never: resamples inside benchmarks keep the rate.
     patterns, clusters, strata = np.repeat([0, 1], 10), np.arange(20), np.repeat([0, 1], 10)

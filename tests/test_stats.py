@@ -105,24 +105,6 @@ def test_pattern_draws_resample_whole_clusters():
     assert (draws[:, 1] >= draws[:, 0]).all() and draws[:, 2].max() == 3
 
 
-def test_cluster_interval_covers_where_the_iid_one_does_not():
-    # 60 clusters of 5 items that all share their cluster's chance of success (0.2 or 0.8), 300 times.
-    rng = np.random.default_rng(4)
-    hits = {"iid": 0, "cluster": 0}
-    for _ in range(300):
-        chance = rng.choice([0.2, 0.8], 60)
-        values = (rng.random((60, 5)) < chance[:, None]).astype(float)
-        sums, counts = resample.by_cluster(values.reshape(-1, 1), np.repeat(np.arange(60), 5), 60)
-        for name, draws in (
-            ("iid", resample.iid_means(values.ravel(), 400, rng)),
-            ("cluster", resample.cluster_means(sums, counts, 400, rng)[:, 0]),
-        ):
-            low, high = resample.limits(draws)
-            hits[name] += low <= 0.5 <= high
-    assert hits["cluster"] / 300 == pytest.approx(0.95, abs=0.035)
-    assert hits["iid"] < hits["cluster"] - 15
-
-
 def test_limits_leave_out_undefined_draws():
     draws = np.column_stack([np.r_[np.arange(101.0), np.nan], np.full(102, np.nan)])
     low, high = resample.limits(draws)

@@ -69,25 +69,17 @@ def cluster_weights(clusters: int, resamples: int, rng: np.random.Generator) -> 
 
 
 def by_cluster(values: np.ndarray, clusters: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return sums and counts of the values that are not NaN, one row a cluster; ``values`` is items × columns."""
+    """Return sums and counts of the values that are not NaN, one row a cluster; ``values`` is items × columns.
+
+    Single precision is exact for what comes of them, up to 2²⁴ units of the values' finest step: the order of adding, which
+    differs between machines, then changes nothing.
+    """
     seen = ~np.isnan(values)
     sums = np.zeros((n_clusters, values.shape[1]), np.float32)
     counts = np.zeros_like(sums)
     np.add.at(sums, clusters, np.where(seen, values, 0).astype(np.float32))
     np.add.at(counts, clusters, seen.astype(np.float32))
     return sums, counts
-
-
-def cluster_means(sums: np.ndarray, counts: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Return resamples × columns of means (ratio estimator) under shared cluster weights.
-
-    Sums and counts are small integers, so single precision is exact here up to 2²⁴.
-    """
-    parts = []
-    for weights in cluster_weights(len(sums), resamples, rng):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            parts.append((weights @ sums).astype(float) / (weights @ counts))
-    return np.concatenate(parts) if parts else np.empty((0, sums.shape[1]))
 
 
 def by_stratum(values: np.ndarray, clusters: np.ndarray, n_clusters: int, strata: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -119,8 +111,10 @@ def stratified_means(tasks: Sequence[tuple[np.ndarray, np.ndarray]], resamples: 
             )
             width += one.shape[1] + held.shape[1]
             blocks += [one, held]
-    everything = np.hstack(blocks) if blocks else np.zeros((0, 0), np.float32)
-    found = [np.empty((resamples, sums.shape[2])) for sums, _ in tasks]
+    found = [np.full((resamples, sums.shape[2]), np.nan) for sums, _ in tasks]
+    if not blocks:
+        return found
+    everything = np.hstack(blocks)
     start = 0
     for weights in cluster_weights(len(everything), resamples, rng):
         drawn = weights @ everything  # one product for all tasks and strata

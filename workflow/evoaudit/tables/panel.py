@@ -317,7 +317,8 @@ class Panel:
             task = METRICS[metric]
             items = self.items[task]
             empty = np.full(len(items), np.nan)
-            values = np.column_stack([answers.values.get(metric, empty) for answers in found])
+            # Means of several runs are rounded to a step whose sums are exact, see `by_cluster`.
+            values = np.round(np.column_stack([answers.values.get(metric, empty) for answers in found]) * 1024) / 1024
             held.append(by_stratum(values, place[task], n, items.slices.astype(str)))
         drawn = stratified_means(held, self.run.resamples, self.run.rng(purpose))
         return {metric: 100 * draws for metric, draws in zip(metrics, drawn, strict=True)}
