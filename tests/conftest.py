@@ -4,6 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says more about what else the machine does than about the code.
+settings.register_profile("evoaudit", deadline=None)
+settings.load_profile("evoaudit")
 
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("EVOAUDIT_SHARED", ROOT.parent / "shared"))
