@@ -177,13 +177,14 @@ METHODS = (
     ),
     (
         "Intervals",
-        "Intervals of EvoGain and of differences come from resampling; models are compared on the same draws. Intervals of shares are "
-        "Wilson’s. The note above each table says more.",
+        "Intervals of EvoGain and of differences come from resampling; models are compared on the same draws, which keep every slice’s "
+        "share. Intervals of shares are Wilson’s. The note above each table says more.",
     ),
     (
         "Audit",
         "Raters label a sample of verdicts without seeing each other’s labels. Every disagreement, and a drawn part of the agreements, "
-        "goes to people. Agreement of people decides; else the majority; else, where nobody looked again, the judges.",
+        "goes to people. Agreement of people decides; else the majority; else, where nobody looked again, the judges. The two-phase "
+        "estimate lets the reviewed rows speak for those that nobody reviewed.",
     ),
     (
         "Simulated data",
