@@ -58,6 +58,11 @@ def test_a_wrong_field_is_one_line_with_its_name(tree, words):
         assert word in text
 
 
+def test_numbers_from_the_command_line_come_as_text():
+    # `snakemake --config run='{seed: 3}'` hands them over like this.
+    assert configs.check({"run": {"seed": "3"}}).run.seed == 3
+
+
 def test_the_overlay_that_holds_the_fault_is_named(tmp_path):
     (tmp_path / "a.yaml").write_text("run: {name: x}\n")
     (tmp_path / "b.yaml").write_text("probes: {t1: {qota: {}}}\n")
