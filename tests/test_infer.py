@@ -680,7 +680,11 @@ def test_the_shipped_models_and_prices_are_valid():
     from evoaudit import config
 
     models = config.check({"models": str(REPO / "config/models.yaml")}).models
+    solvers = [model for model in models if model.provider == "builtin"]
+    assert {model.group for model in solvers} == {"baseline"}
+    models = [model for model in models if model not in solvers]
     assert len(models) == 28 and {model.temperature for model in models} == {0}
+    assert [model.name for model in models if model.conditions] == ["Qwen3.5-27B"]
     assert [model.group for model in models].count("open") == 17
     listed = prices.load(REPO / "config/prices.yaml")
     assert listed.keys() <= {model.model for model in models}
