@@ -19,6 +19,7 @@ from evoaudit.errors import InputError
 from evoaudit.infer import base
 from evoaudit.infer.builtin import NAMES as SOLVERS
 from evoaudit.infer.builtin import Solver
+from evoaudit.infer.journal import NAME
 from evoaudit.infer.predict import predict, questions
 
 
@@ -186,10 +187,18 @@ def test_an_item_without_a_lender_is_unanswered_with_the_reason(serve, tmp_path)
     assert len(endpoint.calls) == 2
 
 
-def test_who_lends_does_not_depend_on_what_is_asked_again():
-    rows = PROBES["t1"] + [item(f"i-{n}", [f"x{n}", f"y{n}", f"z{n}"], steps=[], answer=[]) for n in range(9)]
-    everything = {one.identity: one.donor["instance_id"] for one in questions({"t1": rows}, 2, "shuffled_images", 4)}
-    assert all(everything[0, "t1", name] == everything[1, "t1", name] for name in (row["instance_id"] for row in rows))
+def test_who_lends_depends_neither_on_the_replicate_nor_on_what_is_left_to_ask(serve, tmp_path):  # noqa: F811
+    endpoint = serve(lambda body, n: (200, {}, reply(GOOD)))
+    settings = settings_for(endpoint, condition="shuffled_images", concurrency=1)
+    rows = predict(settings, PROBES, SCREENS, PROMPT_SET, out=tmp_path, seed=5)
+    first = [json.dumps(body) for body in endpoint.calls]
+    journal = tmp_path / NAME
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:2]))
+    again = predict(settings, PROBES, SCREENS, PROMPT_SET, out=tmp_path, seed=5)
+    assert [{**row, "latency_s": None} for row in again] == [{**row, "latency_s": None} for row in rows]
+    assert len(endpoint.calls) == 10 and {json.dumps(body) for body in endpoint.calls[6:]} <= set(first)
+    lent = {one.identity: one.donor["instance_id"] for one in questions(PROBES, 2, "shuffled_images", 5)}
+    assert all(lent[0, task, name] == lent[1, task, name] == PARTNER[name] for name, (task, _) in ITEMS.items())
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,14 @@ def test_a_picture_is_read_once_a_job():
 
 
 @real
+@pytest.mark.parametrize("size", [(1, 1), (16, 9), (1024, 1), (8, 1024), (1, 1024)])
+def test_pictures_of_any_shape_are_read(size):
+    picture = Pixels.effect_noise(size, 90)
+    reader = ocr.Reader(base.Attachments(Pictures({"noise": picture})))
+    assert all(line.text for line in reader.lines(Image("noise"), (0, 0, *size)))
+
+
+@real
 def test_black_pictures_and_single_ones_are_not_read(tmp_path):
     solver = Solver("ocr-difference", base.Attachments(SCREENS), seed=0)
     for condition in ("black", "after_only", "metadata", "text_only_goal"):

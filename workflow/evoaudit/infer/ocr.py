@@ -18,8 +18,10 @@ from evoaudit.prompts import Image
 
 #: The models in the wheel, for `extras.OCR_VERSION`.
 DETECTOR, RECOGNISER = "PP-OCRv6_det_small.onnx", "PP-OCRv6_rec_small.onnx"
-#: Crops are enlarged until their text is as tall as the recogniser's input, but not beyond this width or factor.
+#: Crops are enlarged until their text is as tall as the recogniser's input, but not beyond this side or factor.
 _WIDEST, _LARGEST = 1600, 4
+#: Least side of what the engine is given, pixels.
+_THINNEST = 32
 #: Least confidence in a line that counts as read.
 _SURE = 0.5
 #: Crops whose text is remembered.
@@ -91,11 +93,15 @@ class Reader:
 
         with Pixels.open(BytesIO(self._attachments.data(image))) as picture:
             crop = picture.convert("RGB").crop(box)
-        factor = min(_LARGEST, _WIDEST / crop.width)
+        factor = max(1.0, min(_LARGEST, _WIDEST / max(crop.size)))
         if factor > 1:
             crop = crop.resize((round(crop.width * factor), round(crop.height * factor)), Pixels.Resampling.LANCZOS)
-        else:
-            factor = 1
+        # The engine takes no splinters.
+        least = max(_THINNEST, max(crop.size) // 16)
+        if min(crop.size) < least:
+            wider = Pixels.new("RGB", (max(crop.width, least), max(crop.height, least)), crop.getpixel((0, 0)))
+            wider.paste(crop)
+            crop = wider
         if self._engine is None:
             self._engine = _engine()
         # The engine takes arrays for OpenCV's: blue first.

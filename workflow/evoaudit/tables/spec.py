@@ -272,8 +272,8 @@ _ALL = (
         "",
         "group:text model:text t2_joint:pct^ joint_without:pct^ n_in_goal:n joint_in_goal:pct n_not:n joint_not:pct | n:n "
         "joint_in_goal_low:pct joint_in_goal_high:pct joint_not_low:pct joint_not_high:pct",
-        "Joint accuracy over all T2 items, and without those whose value stands verbatim in the goal; then over the items with a value "
-        "alone (`type`, `select`), by whether the goal holds it. Wilson intervals.",
+        "Joint accuracy over all T2 items, and without those whose value stands verbatim in the goal, shown or not; then over the items "
+        "with a value alone (`type`, `select`), by whether the goal holds it. Wilson intervals.",
         _SCORES,
         group="group",
     ),
