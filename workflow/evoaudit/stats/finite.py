@@ -8,6 +8,9 @@ import numpy as np
 from evoaudit.stats.proportions import Interval
 from evoaudit.stats.undefined import undefined
 
+#: Chances this near to the level equal it, whatever the last digits of a machine's logarithms say.
+_TIE = 1e-9
+
 
 def _tails(k: int, n: int, size: int, hits: int) -> tuple[float, float]:
     """Return P(X < k) and P(X = k) of ``n`` rows drawn from ``size`` that hold ``hits``."""
@@ -48,9 +51,9 @@ def hypergeometric_ci(k: int, n: int, size: int, confidence: float = 0.95) -> In
         return below + equal / 2
 
     least, most = k, size - n + k
-    high = _last(least, most, lambda hits: hits == least or midway(hits) > tail)
-    low = _last(least, most, lambda hits: hits == least or midway(hits) >= 1 - tail)
-    if low < high and midway(low) >= 1 - tail:
+    high = _last(least, most, lambda hits: hits == least or midway(hits) > tail + _TIE)
+    low = _last(least, most, lambda hits: hits == least or midway(hits) >= 1 - tail - _TIE)
+    if low < high and midway(low) >= 1 - tail - _TIE:
         low += 1
     return [low / size, high / size]
 
@@ -59,7 +62,7 @@ def unseen_upper(k: int, n: int, size: int, confidence: float = 0.95) -> int | N
     """Return the one-sided exact upper bound of hits among the ``size - n`` rows that were not drawn."""
     if n <= 0 < size:
         return undefined("unseen_upper", "nothing was drawn")
-    return _last(k, size - n + k, lambda hits: sum(_tails(k, n, size, hits)) >= 1 - confidence) - k
+    return _last(k, size - n + k, lambda hits: sum(_tails(k, n, size, hits)) >= 1 - confidence - _TIE) - k
 
 
 def two_phase(k: Sequence[int], n: Sequence[int], N: Sequence[int], confidence: float = 0.95) -> Interval:
