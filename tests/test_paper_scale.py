@@ -69,7 +69,7 @@ def test_a_tenth_of_the_papers_split_is_met_to_the_count(tmp_path):
     tenth["T3"] = {"cross": 34, "same_domain": 33, "long_skip": 33}
     probes = {part.lower(): {"quota": {name.removeprefix("K="): n for name, n in quota.items()}} for part, quota in tenth.items()}
     tree = configs.read_yaml(CONFIG) | {
-        "sources": [{"name": "sim", "kind": "simulated", "trajectories": 80, "formats": ["mind2web", "weblinx"]}]
+        "sources": [{"name": "sim", "kind": "simulated", "trajectories": 100, "formats": ["mind2web", "weblinx"]}]
     }
     folder = tables(configs.check(tree | {"probes": probes}), tmp_path)
     check(folder, tenth)

@@ -40,7 +40,7 @@ class Item:
     name: str
     asked: Asked
     fields: dict
-    #: Taken only where a slice has no better ones left.
+    #: Taken only where its source has no better ones left for the slice.
     spare: bool = False
 
 
@@ -110,12 +110,11 @@ class Slice:
             trajectories = ranked(tree[source][domain], "trajectory", identity=lambda t: corpus.trajectory[t])
             return in_turn(of_trajectory(t, spare) for t in trajectories if self._given[t] < self.cap)
 
-        def of_source(source: str, spare: bool) -> Iterator[Item]:
-            return in_turn(of_domain(source, domain, spare) for domain in ranked(tree[source], "domain", source))
+        def of_source(source: str) -> Iterator[Item]:
+            domains = ranked(tree[source], "domain", source)
+            return chain.from_iterable(in_turn(of_domain(source, domain, spare) for domain in domains) for spare in (False, True))
 
-        self._stream = chain.from_iterable(
-            in_turn(of_source(source, spare) for source in ranked(tree, "source")) for spare in (False, True)
-        )
+        self._stream = in_turn(of_source(source) for source in ranked(tree, "source"))
 
     def take(self, n: int) -> int:
         """Draw up to ``n`` more items and return how many there were."""
