@@ -62,6 +62,17 @@ def test_probes_are_mined_and_the_built_in_solvers_scored(run):
     assert all(slices[key] > 0 for key in (("T1", "K=3"), ("T2", "click"), ("T2", "type"), ("T3", "cross"), ("T3", "long_skip")))
 
 
+def test_desktops_and_telephones_are_sets_of_their_own(run):
+    sources = {row["slice"] for row in rows(run, "split") if row["slice"].startswith("source_")}
+    assert sources == {"source_webvoyager"}
+    counts = {(row["set"], row["slice"]): row["count"] for row in rows(run, "split_sets")}
+    # What only these platforms have is asked there; the two copies that were logged as keys explain no change and are not.
+    assert counts["desktop", "drag"] == counts["desktop", "scroll"] == 2 and counts["mobile", "swipe"] == 1
+    assert counts["desktop", "key"] == 3
+    asked = {(row["set"], row["model"]) for row in rows(run, "other_sets")}
+    assert {("desktop", "image-similarity"), ("mobile", "majority")} <= asked
+
+
 def test_nothing_real_is_called_simulated(run):
     assert not any(row["simulated"] for row in rows(run, "evogui_main"))
 
