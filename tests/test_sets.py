@@ -184,7 +184,7 @@ def test_what_a_set_left_out_and_cost_is_told(made):
     reasons = {row["reason"] for row in table(made / "stats", "drops") if row["stage"] == "mine"}
     assert "outside_vocabulary" in reasons
     (spent,) = (row for row in table(made / "stats", "cost") if row["stage"] == "infer")
-    assert (spent["model"], spent["requests"]) == ("random (desk)", 60)
+    assert (spent["model"], spent["requests"], spent["simulated"]) == ("random (desk)", 60, True)
 
 
 def test_the_papers_vocabulary_stays_whatever_its_quotas(tmp_path):

@@ -75,10 +75,14 @@ def cost(run: Run) -> list[dict]:
     asked = run.table(run.folders.predictions, "predictions", columns)
     scored = run.table(run.folders.scores, "scores", ["model", "condition", "max_image_side", "correct", "simulated"])
     rows = []
+
+    def simulated(model: str, scores: pa.Table) -> bool:
+        mine = scores.filter(pc.equal(scores["model"], model))
+        return bool(pc.any(mine["simulated"]).as_py()) if mine.num_rows else bool(run.simulated_sources)
+
     for model, table in _by_name(asked, "model"):
         mine = scored.filter(pc.equal(scored["model"], model))
-        simulated = bool(pc.any(mine["simulated"]).as_py()) if mine.num_rows else bool(run.simulated_sources)
-        row = _spent("infer", model, table, simulated)
+        row = _spent("infer", model, table, simulated(model, scored))
         main = _comparison(table)
         answers = _comparison(mine)
         if answers.num_rows and main.num_rows:
@@ -89,8 +93,8 @@ def cost(run: Run) -> list[dict]:
                 row["usd_per_verified_success"] = math.fsum(main["usd"].to_pylist()) / row["successes"]
         rows.append(row)
     for one in run.folders.sets:  # what a further set cost is a row of its own; its successes are not the comparison's
-        spent = run.table(one.predictions, "predictions", columns)
-        rows += [_spent("infer", f"{model} ({one.name})", table, simulated) for model, table in _by_name(spent, "model")]
+        spent, scored = run.table(one.predictions, "predictions", columns), run.table(one.scores, "scores", ["model", "simulated"])
+        rows += [_spent("infer", f"{model} ({one.name})", table, simulated(model, scored)) for model, table in _by_name(spent, "model")]
     judged = run.table(run.folders.judgments, "judgments", ["annotator", "input_tokens", "output_tokens", "usd", "simulated"])
     rows += [
         _spent("judge", judge, table, bool(pc.any(table["simulated"]).as_py()) or bool(run.simulated_sources))
