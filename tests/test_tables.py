@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import subprocess
+from decimal import Decimal
 from pathlib import Path
 
 import made_run
@@ -16,6 +17,7 @@ import pytest
 
 from evoaudit import outputs, stats, store
 from evoaudit.__main__ import main
+from evoaudit.stats import check
 from evoaudit.tables import render
 from evoaudit.tables.literature import published, published_check
 from evoaudit.tables.spec import TABLES
@@ -221,6 +223,49 @@ def test_resolution_is_paired_and_controls_have_every_condition(probes):
         )
     controlled = [row["condition"] for row in rows(probes[0], "shortcut_controls") if row["model"] == "beta-9b"]
     assert controlled == ["full", "black", "metadata"]
+
+
+def test_long_skip_is_held_against_chance_for_every_model_at_once(probes):
+    found = [row for row in rows(probes[0], "t3_slices") if row["long_skip_p"] is not None]
+    assert [row["model"] for row in found] == ["alpha-2b", "beta-9b", "Gemini-3-Flash-Preview"]
+    for row in found:
+        n, k = row["n_long_skip"], round(row["long_skip"] * row["n_long_skip"] / 100)
+        tail = sum(math.comb(n, i) for i in range(max(k, n - k), n + 1)) / 2**n
+        assert row["long_skip_p"] == pytest.approx(min(1, 2 * tail)) and row["long_skip_p_adjusted"] >= row["long_skip_p"]
+
+
+def test_of_the_papers_models_five_can_be_told_from_chance_on_long_skip():
+    counts = [check.count_range(Decimal(str(row["long_skip"])), 333, twice=True)[0] for row in published("evogui_table6")]
+    adjusted = stats.holm([stats.mcnemar_exact(k, 333 - k) for k in counts])
+    told = {row["model"]: row["long_skip"] > 50 for row, p in zip(published("evogui_table6"), adjusted, strict=True) if p < 0.05}
+    assert [name for name, above in told.items() if not above] == ["GPT-5-mini"]
+    assert sorted(name for name, above in told.items() if above) == [
+        "Gemini-3-Flash-Preview",
+        "Qwen3.5-122B-A10B",
+        "Seed-2.0-lite-260428",
+        "Seed-2.0-pro-260215",
+    ]
+    assert sum(k < 333 / 2 for k in counts) == 13
+
+
+def test_benchmarks_with_one_rate_are_not_told_apart(audited):
+    found = rows(audited, "audit_verdicts")
+    assert one(found, benchmark="All")["p_between"] == pytest.approx(0.112, abs=0.0005)
+    assert all(row["p_between"] is None for row in found if row["benchmark"] != "All")
+
+
+def test_many_large_benchmarks_are_compared_by_chi_square_in_no_time():
+    import numpy as np
+    from scipy.stats import chi2_contingency
+
+    from evoaudit.tables.audit import _between
+
+    hits, n = [30, 25, 40, 20, 31, 28, 33, 61], 400
+    members = [{"benchmark": f"b{place}"} for place in range(len(hits)) for _ in range(n)]
+    wrong = np.array([number < k for k in hits for number in range(n)])
+    expected = chi2_contingency([[k, n - k] for k in hits], correction=False).pvalue
+    assert stats.freeman_halton_exact_p(hits, [n] * len(hits)) is None
+    assert _between(members, wrong) == pytest.approx(expected)
 
 
 def test_pairs_of_models_share_resamples(probes):

@@ -11,7 +11,7 @@ from evoaudit.stats.undefined import undefined
 Interval = list[float | None]
 
 #: Tables an exact test may enumerate before it gives up.
-_ENUMERATION_LIMIT = 2_000_000
+_ENUMERATION_LIMIT = 200_000
 
 
 def _z(confidence: float) -> float:
@@ -99,7 +99,7 @@ def freeman_halton_exact_p(k: Sequence[int], n: Sequence[int]) -> float | None:
     if sum(n) == 0 or total == 0 or total == sum(n):
         return undefined("freeman_halton_exact_p", "the outcome does not vary")
     partial: dict[int, Counter[int]] = {0: Counter({1: 1})}
-    left = sum(n)
+    left, done = sum(n), 0
     for size in n:
         left -= size
         grown: dict[int, Counter[int]] = {}
@@ -108,9 +108,9 @@ def freeman_halton_exact_p(k: Sequence[int], n: Sequence[int]) -> float | None:
                 ways, into = math.comb(size, hits), grown.setdefault(used + hits, Counter())
                 for weight, many in weights.items():
                     into[weight * ways] += many
+                if (done := done + len(weights)) > _ENUMERATION_LIMIT:
+                    return undefined("freeman_halton_exact_p", "too many tables to enumerate")
         partial = grown
-        if sum(map(len, partial.values())) > _ENUMERATION_LIMIT:
-            return undefined("freeman_halton_exact_p", "too many tables to enumerate")
     observed = math.prod(math.comb(size, hits) for hits, size in zip(k, n, strict=True))
     tail = sum(weight * many for weight, many in partial[total].items() if weight <= observed)
     return tail / math.comb(sum(n), total)

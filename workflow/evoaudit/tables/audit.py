@@ -11,7 +11,7 @@ import numpy as np
 
 from evoaudit.codebook import load as codebook
 from evoaudit.sources.base import JUDGE
-from evoaudit.stats import cohen_kappa, goodman_simultaneous_ci, gwet_ac1, krippendorff_alpha_nominal, wilson_ci
+from evoaudit.stats import cohen_kappa, freeman_halton_exact_p, goodman_simultaneous_ci, gwet_ac1, krippendorff_alpha_nominal, wilson_ci
 from evoaudit.stats.agreement import cohen_kappas, contingency, fleiss_kappas, gwet_ac1s, krippendorff_alphas, raw_agreements
 from evoaudit.stats.resample import FEW_CLUSTERS, interval, limits, pattern_draws, rank_draws
 from evoaudit.tables.inputs import Empty, Run, grouped
@@ -190,11 +190,27 @@ def audit_verdicts(audit: Audit) -> list[dict]:
                     "cluster_high": cluster_high,
                     **{f"published_{verdict}": _integer(there.get(verdict)) for verdict in ("n", *VERDICTS)},
                     "published_wrong": there.get("wrong_pct"),
+                    "p_between": _between(members, wrong) if name.startswith("All") else None,
                     "note": few(tasks),
                     "simulated": any(row["simulated"] for row in members),
                 }
             )
     return rows
+
+
+def _between(members: list[dict], wrong: np.ndarray) -> float | None:
+    """Return the p-value of one rate for all benchmarks: exact, or by chi-square where there are too many tables and enough cases."""
+    n, k = Counter(row["benchmark"] for row in members), Counter(row["benchmark"] for row, flag in zip(members, wrong, strict=True) if flag)
+    names = sorted(n)
+    rate = sum(k.values()) / len(members)
+    if len(names) < 2 or not 0 < rate < 1:
+        return None
+    exact = freeman_halton_exact_p([k[name] for name in names], [n[name] for name in names])
+    if exact is not None or min(n.values()) * min(rate, 1 - rate) < 5:
+        return exact
+    from scipy.special import chdtrc
+
+    return float(chdtrc(len(names) - 1, sum((k[name] - n[name] * rate) ** 2 / (n[name] * rate * (1 - rate)) for name in names)))
 
 
 def few(tasks: int) -> str | None:

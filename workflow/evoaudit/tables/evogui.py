@@ -19,6 +19,7 @@ from evoaudit.stats import (
     holm,
     kendall_exact_p_two_sided,
     kendall_tau_b,
+    mcnemar_exact,
     pearson_r,
     reliability_bins,
     spearman_p_two_sided,
@@ -403,7 +404,15 @@ def t2_value_in_goal(panel: Panel) -> list[dict]:
 
 def t3_slices(panel: Panel) -> list[dict]:
     """Return T3 accuracy by kind of distractor."""
-    return _slices(panel, "t3", "t3", T3_SLICES, "evogui_table6", intervals=True)
+    rows = _slices(panel, "t3", "t3", T3_SLICES, "evogui_table6", intervals=True)
+    tested = [row for row in rows if row["n_long_skip"] and panel.group(row["model"]) != "baseline"]
+    for row in tested:
+        hits = round(row["long_skip"] * row["n_long_skip"] / 100)
+        # Right against wrong answers under a fair coin: the law of discordant pairs.
+        row["long_skip_p"] = mcnemar_exact(hits, row["n_long_skip"] - hits)
+    for row, adjusted in zip(tested, holm([row["long_skip_p"] for row in tested]), strict=True):
+        row["long_skip_p_adjusted"] = adjusted
+    return rows
 
 
 def _slices(

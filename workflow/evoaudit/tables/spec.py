@@ -283,8 +283,10 @@ _ALL = (
         "EvoGUI Table 6",
         "group:text model:text cross:pct^ same_domain:pct^ long_skip:pct^ | cross_low:pct cross_high:pct "
         "same_domain_low:pct same_domain_high:pct long_skip_low:pct long_skip_high:pct n_cross:n n_same_domain:n n_long_skip:n "
-        "published_cross:pct published_same_domain:pct published_long_skip:pct note:text",
-        "Percent correct; chance is 50. Wilson intervals.",
+        "published_cross:pct published_same_domain:pct published_long_skip:pct long_skip_p:p long_skip_p_adjusted:p "
+        "note:text",
+        "Percent correct; chance is 50. Wilson intervals. The p-values are exact binomial ones of long skip against chance, adjusted over "
+        "all models but the baselines (Holm).",
         _SCORES,
         group="group",
     ),
@@ -402,9 +404,10 @@ _ALL = (
         "Verdict audit",
         "CUA audit Table 2, upper part",
         "benchmark:text oracle:text n:n gf:n efn:n broken:n unclear:n wrong:pct± | released:text tasks:n cluster_low:pct cluster_high:pct "
-        "published_n:n published_gf:n published_efn:n published_broken:n published_unclear:n published_wrong:pct note:text",
+        "published_n:n published_gf:n published_efn:n published_broken:n published_unclear:n published_wrong:pct p_between:p note:text",
         "GF genuine failure, EFN evaluator false negative. A FAIL is wrong if it is EFN or broken; a PASS is wrong if it is GF or broken. "
-        "Wilson intervals; the clustered ones resample tasks inside their benchmark.",
+        "Wilson intervals; the clustered ones resample tasks inside their benchmark. `p_between` is the p-value of one rate in all "
+        "benchmarks: exact (Freeman and Halton), or by chi-square where that is out of reach.",
         _AUDIT,
     ),
     _table(
