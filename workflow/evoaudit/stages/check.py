@@ -41,5 +41,5 @@ def run(args: argparse.Namespace) -> int:
     if not args.all and len(told) > LINES:
         print(f"and {len(told) - LINES} more; --all shows them")
     counts = {status: sum(result["status"] == status for result in results) for status in (AGREES, DIFFERS, NOT_DERIVABLE)}
-    print(f"{args.table}: {counts[AGREES]} agree, {counts[DIFFERS]} differ, {counts[NOT_DERIVABLE]} cannot be derived")
+    print(f"{one_line(str(args.table))}: {counts[AGREES]} agree, {counts[DIFFERS]} differ, {counts[NOT_DERIVABLE]} cannot be derived")
     return int(counts[DIFFERS] > 0)
