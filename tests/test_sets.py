@@ -12,6 +12,8 @@ from evoaudit import plan as plans
 from evoaudit import prompts
 from evoaudit.__main__ import main
 from evoaudit.errors import InputError
+from evoaudit.infer.base import Attachments
+from evoaudit.infer.builtin import Solver
 from evoaudit.parse import VOCABULARY
 from evoaudit.probes.vocabulary import vocabulary_of
 from evoaudit.score import score
@@ -155,6 +157,13 @@ def test_an_answer_may_name_the_sets_actions_and_no_others(made):
 def test_the_random_solver_draws_from_the_sets_actions(made):
     given = {json.loads(row["raw"])["action"] for row in read_rows(made / "infer", "predictions") if row["task"] == "t2"}
     assert given <= {"click", "drag", "scroll"} and len(given) > 1
+
+
+def test_a_constant_answer_is_one_of_the_sets_actions():
+    view = prompts.View("t2", 2, (), None, None)
+    for words, action in ((("drag", "scroll"), "drag"), (("click", "drag"), "click")):
+        solver = Solver("majority", Attachments(None), seed=1, vocabulary=words)
+        assert json.loads(solver.answer(view, "one", 0))["action"] == action
 
 
 def table(folder: Path, name: str) -> list[dict]:

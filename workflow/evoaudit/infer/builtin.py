@@ -70,13 +70,21 @@ class Solver:
     def _majority(self, view: View, instance_id: str, run: int) -> dict:
         if view.task == "t1":
             return {"order": list(range(1, view.k + 1))}
-        return {"action": "click", "value": "", "confidence": 0.5} if view.task == "t2" else {"answer": LABELS[0], "confidence": 0.5}
+        return (
+            {"action": self._known("click"), "value": "", "confidence": 0.5}
+            if view.task == "t2"
+            else {"answer": LABELS[0], "confidence": 0.5}
+        )
+
+    def _known(self, action: str) -> str:
+        """Return an action if it may be answered; else a click, or whatever else may."""
+        return next(word for word in (action, "click", *self._words) if word in self._words)
 
     def _similar(self, view: View, instance_id: str, run: int) -> dict:
         if len(view.images) < view.k:
             return self._majority(view, instance_id, run)
         if view.task == "t2":
-            return {"action": self._guess_action(*view.images), "value": "", "confidence": 0.5}
+            return {"action": self._known(self._guess_action(*view.images)), "value": "", "confidence": 0.5}
         thumbs = [self._thumb(image) for image in view.images]
         if view.task == "t1":
             return {"order": [position + 1 for position in _path(thumbs)]}
@@ -90,7 +98,7 @@ class Solver:
         if view.task != "t2" or len(view.images) < view.k:
             return self._similar(view, instance_id, run)
         action, value, confidence = ocr.action(self._text, *view.images)
-        return {"action": action, "value": value, "confidence": confidence}
+        return {"action": self._known(action), "value": value, "confidence": confidence}
 
     def _make_thumb(self, image: Image) -> np.ndarray:
         return grey(self._attachments.data(image), (_SIDE, _SIDE))

@@ -231,6 +231,7 @@ def other_sets(panel: Panel) -> list[dict]:
                     "max_image_side": each.side,
                     **{metric: each.accuracy(metric) for metric in METRICS},
                     "unanswered": _counts(each)["n_unanswered"],
+                    "simulated": other.simulated(each),
                 }
                 for each in by_model[found.model]
             ]
