@@ -393,7 +393,7 @@ def t2_value_in_goal(panel: Panel) -> list[dict]:
             "t2_joint": one.accuracy("t2_joint"),
             "joint_without": one.accuracy("t2_joint", ~given_away),
             "n": one.answered("t2_joint"),
-            "simulated": bool(items.simulated.any()),
+            "simulated": bool(items.simulated.any()) or one.simulated,
         }
         for name, keep in (("in_goal", valued & given_away), ("not", valued & ~given_away)):
             n, score = one.answered("t2_joint", keep), one.accuracy("t2_joint", keep)
@@ -519,7 +519,7 @@ def shortcut_controls(panel: Panel) -> list[dict]:
                 "max_image_side": one.side,
                 "runs": one.runs,
                 **{f"published_{name}": there.get(name) for name in ("t1", "t1_kendall_tau", "t2_top1", "t3")},
-                "simulated": panel.simulated(),
+                "simulated": panel.simulated(one),
             }
             for metric in ("t1", "t2_top1", "t3"):
                 n, score = one.answered(metric), one.accuracy(metric)
