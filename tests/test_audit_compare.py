@@ -171,7 +171,7 @@ def test_dates_in_a_text_do_not_overlap():
 
 
 def test_long_hostile_answers_are_compared_in_no_time():
-    begin = time.perf_counter()
+    begin = time.process_time()
     for nasty in (
         "1," * 5000,
         "a " * 5000,
@@ -185,7 +185,7 @@ def test_long_hostile_answers_are_compared_in_no_time():
         compare(nasty, "5, 6, 7")
         compare(nasty, nasty)
         compare("5", nasty)
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 def test_a_state_is_parsed_only_from_pairs():

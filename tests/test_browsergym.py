@@ -395,17 +395,17 @@ def test_a_tree_that_names_itself_or_one_child_very_often_ends(tmp_path: Path) -
     nodes = [{"nodeId": str(number), "role": {"value": "link"}, "name": {"value": "x"}, "childIds": children} for number in range(5_000)]
     long = [{"type": "text", "text": "y" * 100_000}] * 900
     write(tmp_path / FOLDER / "step_0.pkl.gz", info(0, "click('a4')", axtree_object={"nodes": nodes}, goal_object=long))
-    start = time.monotonic()
+    start = time.process_time()
     found = one(tmp_path)
     assert len(found.steps[0].page_text) <= 4_000 and len(found.instruction) <= 300_000
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_damaged_steps_end_as_records_or_notes(tmp_path: Path) -> None:
     place = made(tmp_path, actions=["click('a4')", None], shots=False)
     data = dumps(info(0, "click('a4')", screenshot=screen(0)))
     draw = random.Random(5)
-    start = time.monotonic()
+    start = time.process_time()
     for number in range(60):
         damaged = bytearray(data)
         for _ in range(draw.randint(1, 6)):
@@ -414,7 +414,7 @@ def test_damaged_steps_end_as_records_or_notes(tmp_path: Path) -> None:
         found = one(tmp_path)
         assert isinstance(found, Trajectory | Skipped)
         assert len(found.steps) + len(found.skipped) >= 1 and all(step.op in OPS for step in found.steps)
-    assert time.monotonic() - start < 30
+    assert time.process_time() - start < 30
 
 
 def test_a_study_goes_through_normalising_with_its_pictures(tmp_path: Path) -> None:

@@ -197,10 +197,10 @@ def test_pyautogui_source_is_read(text, action):
 
 
 def test_a_long_row_of_moves_takes_no_time():
-    start = time.monotonic()
+    start = time.process_time()
     assert pyautogui("move()\n" * 2_800).op == "other"
     assert pyautogui("mouseDown()\n" + "move()\n" * 2_000 + "mouseUp()").op == "drag"
-    assert time.monotonic() - start < 0.8
+    assert time.process_time() - start < 0.8
 
 
 @pytest.mark.parametrize(

@@ -480,9 +480,9 @@ def test_webvoyager_an_element_without_text_is_no_target(tmp_path: Path) -> None
 def test_webvoyager_many_beginnings_of_a_goal_take_no_time(tmp_path: Path) -> None:
     talk = [part for _ in range(20) for part in (shown("Observation: " + "Now given a task:" * 6000), reply("Wait"))]
     write(tmp_path / "t" / "interact_messages.json", talk)
-    began = time.monotonic()
+    began = time.process_time()
     (found,) = read("webvoyager", tmp_path)
-    assert found.instruction is None and time.monotonic() - began < 10
+    assert found.instruction is None and time.process_time() - began < 10
 
 
 def test_webvoyager_takes_unmarked_screens_only_if_all_are_there(tmp_path: Path) -> None:

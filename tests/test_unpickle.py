@@ -290,24 +290,24 @@ PAIRS = b")" + b"2\x86" * 60  # an empty tuple, doubled sixty times
     ],
 )
 def test_a_bomb_or_nonsense_is_skipped_with_its_reason(data: bytes, expected: str, tmp_path: Path) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     found = read(tmp_path, data)
     assert reason(found) == expected and found.item == "a.pkl" and found.detail
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("data", [b"}(" + PAIRS + b"Nu.", b"}" + PAIRS + b"Ns.", b"(" + PAIRS + b"\x91.", b"\x8f(" + PAIRS + b"\x90."])
 def test_nested_pairs_as_keys_are_never_hashed(data: bytes, tmp_path: Path) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     found = read(tmp_path, HEAD + data)
-    assert time.monotonic() - start < 1 and len(found) == 1
+    assert time.process_time() - start < 1 and len(found) == 1
 
 
 def test_numbers_made_to_collide_are_never_hashed(tmp_path: Path) -> None:
     keys = {(2**61 - 1) * number: None for number in range(1, 2_000)}
-    start = time.monotonic()
+    start = time.process_time()
     assert all(type(key) is Stub for key in read(tmp_path, pickle.dumps(keys)))
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_pairs_of_numbers_made_to_collide_are_never_hashed(tmp_path: Path) -> None:
@@ -323,17 +323,17 @@ def test_pairs_of_numbers_made_to_collide_are_never_hashed(tmp_path: Path) -> No
     keys = sorted(keys)[:8_000]
     assert len({hash(key) for key in keys[:9]}) == 1
     data = b"".join(pickle.dumps(key, 2)[2:].partition(b"q\x00.")[0] + b"N" for key in keys)
-    start = time.monotonic()
+    start = time.process_time()
     assert len(read(tmp_path, HEAD + b"}(" + data + b"u.")) == len(keys)
-    assert time.monotonic() - start < 0.7
+    assert time.process_time() - start < 0.7
 
 
 def test_many_small_pieces_of_gzip_data_take_no_time(tmp_path: Path) -> None:
     piece = gzip.compress(b"a" * 20, 0)
-    start = time.monotonic()
+    start = time.process_time()
     assert reason(read(tmp_path, gzip.compress(HEAD + b"V", 0) + piece * 60_000 + gzip.compress(b"\n.", 0))) == "too_large"
     assert read(tmp_path, gzip.compress(HEAD + b"V", 0) + piece * 9_000 + gzip.compress(b"\n.", 0)) == "a" * 180_000
-    assert time.monotonic() - start < 3
+    assert time.process_time() - start < 3
 
 
 def test_a_long_array_that_is_no_screen_is_not_listed() -> None:
@@ -367,9 +367,9 @@ def test_what_is_copied_over_and_over_is_counted(maker: bytes, expected: str | N
     text = b"X\x40\x42\x0f\x00" + b"a" * 1_000_000 + b"\x94"
     pairs = b"".join(b"M" + number.to_bytes(2, "little") + b"N" for number in range(50_000))
     things = text + b"](" + b"h\x00" * 100_000 + b"e\x94" + b"}(" + pairs + b"u\x94" + b"(" + b"h\x00" * 100_000 + b"t\x94"
-    start = time.monotonic()
+    start = time.process_time()
     assert reason(read(tmp_path, HEAD + things + maker * 50_000 + b".")) == expected
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_a_gzip_bomb_stops_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,7 +441,7 @@ def test_no_beginning_of_a_pickle_is_taken_for_the_whole(tmp_path: Path) -> None
 def test_flipped_bytes_end_as_a_value_or_a_reason(packed: bool, tmp_path: Path) -> None:
     data = gzip.compress(sample()) if packed else sample()
     draw = random.Random(7)
-    start = time.monotonic()
+    start = time.process_time()
     outcomes = set()
     for _ in range(200):
         damaged = bytearray(data)
@@ -450,7 +450,7 @@ def test_flipped_bytes_end_as_a_value_or_a_reason(packed: bool, tmp_path: Path) 
         found = read(tmp_path, bytes(damaged))
         outcomes.add(reason(found))
         assert reason(found) in REASONS | {None}
-    assert outcomes & REASONS and time.monotonic() - start < 10
+    assert outcomes & REASONS and time.process_time() - start < 10
 
 
 @settings(max_examples=200, deadline=2_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
