@@ -152,3 +152,24 @@ def test_the_json_schema_accepts_what_the_types_accept():
     default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
     assert not list(validator.iter_errors(json.loads(json.dumps(default))))
     assert list(validator.iter_errors({"prob": {}}))
+
+
+@pytest.mark.parametrize(
+    ("section", "fields"),
+    [
+        ("inference", {"conditions": ["full", "full"]}),
+        ("inference", {"conditions": []}),
+        ("inference", {"max_image_side": [512, 512]}),
+        ("inference", {"max_image_side": []}),
+        ("audit", {"verdicts": ["fail", "fail"]}),
+    ],
+)
+def test_a_list_that_is_empty_or_names_something_twice_is_refused(section, fields):
+    with pytest.raises(InputError, match=rf"{section}\.{next(iter(fields))}.*(empty|twice)"):
+        configs.check({section: fields})
+
+
+def test_a_models_own_conditions_are_checked_too():
+    for wrong in ([], ["full", "full"]):
+        with pytest.raises(InputError, match="conditions"):
+            configs.check({"models": [{"name": "random", "provider": "builtin", "conditions": wrong}]})

@@ -57,6 +57,16 @@ class Section(BaseModel):
         return value
 
 
+def _distinct(value: tuple | None) -> tuple | None:
+    """Refuse a list that is empty or names something twice: the first asks nothing, the second pays for everything twice."""
+    if value is not None:
+        if not value:
+            raise ValueError("is empty; leave it out for the default")
+        if twice := next((one for n, one in enumerate(value) if one in value[:n]), None):
+            raise ValueError(f"names {twice} twice")
+    return value
+
+
 class Run(Section):
     """Name and seed of the run."""
 
@@ -213,6 +223,8 @@ class Inference(Section):
     retries: int = Field(6, ge=0, le=100, description="tries after the first for rate limits and server faults")
     random_runs: int = Field(4, ge=1, le=1000, description="replicates of the random solver, averaged")
 
+    _distinct = field_validator("conditions", "max_image_side")(_distinct)
+
 
 class Accuracy(Section):
     """What a simulated model is made to score."""
@@ -242,6 +254,8 @@ class Model(Section):
     max_output_tokens: int | None = Field(None, ge=1, le=1_000_000)
     concurrency: int | None = Field(None, ge=1, le=1024)
 
+    _distinct = field_validator("conditions", "max_image_side")(_distinct)
+
     @model_validator(mode="after")
     def _provider_fits(self) -> "Model":
         if self.provider == "builtin" and (self.model or self.name) not in BUILTIN_MODELS:
@@ -270,6 +284,8 @@ class Review(Section):
     agreements: Count = Field(30, description="rows on which the judges agree that are reviewed all the same")
     groups: tuple[Name, ...] = Field(("human-1", "human-2"), description="annotators, blind to each other")
 
+    _distinct = field_validator("groups")(_distinct)
+
 
 class Audit(Section):
     """The verdict audit (CUA audit §4)."""
@@ -282,6 +298,8 @@ class Audit(Section):
     tie: Literal["unclear", "judges", "gf"] = Field("unclear", description="what a tie of four raters becomes; the paper has no rule")
     labels: tuple[str, ...] = Field((), description="label files that exist already, JSON Lines or CSV")
     frame: str | None = Field(None, description="CSV of trajectory_id, benchmark, agent, task_id that stands in for trajectories")
+
+    _distinct = field_validator("verdicts")(_distinct)
 
 
 class Judge(Section):
@@ -296,6 +314,8 @@ class Judge(Section):
     accuracy: float = Field(0.85, ge=0, le=1, description="simulated raters: chance of the planted label")
     api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     base_url: str | None = None
+
+    _distinct = field_validator("evidence")(_distinct)
 
     @model_validator(mode="after")
     def _provider_fits(self) -> "Judge":
@@ -312,6 +332,8 @@ class Signals(Section):
     runs: tuple[Annotated[int, Field(ge=2, le=1000)], ...] = Field(
         (2, 3, 4, 5, 8), description="run lengths at which a repeated action is flagged"
     )
+
+    _distinct = field_validator("runs")(_distinct)
 
 
 class Stats(Section):
