@@ -126,7 +126,7 @@ def test_the_reviewers_reasons_are_counted_by_tier(there, tmp_path):
         "long_skip": {"accepted": 0, "undecided": 4, "rejected": {"other": 1}},
     }
     rows = table(again, tmp_path / "stats")
-    assert [(row["tier"], row["items"], row["reviewed"], row["accepted"], row["rejected"], row["share"]) for row in rows] == [
+    assert [(row["tier"], row["items"], row["reviewed"], row["accepted"], row["rejected"], row["accepted_share"]) for row in rows] == [
         ("cross", 4, 3, 1, 2, 25),
         ("same_domain", 4, 0, 0, 0, 0),
         ("long_skip", 4, 1, 0, 1, 0),

@@ -165,7 +165,8 @@ class _Page:
         if self.findings:
             lines += ["", "", *pages.findings(self.findings)]
         elif self.rows:
-            lines += ["", "", "Nothing looks wrong."]
+            left = sum(n for one in self.rows for unit, reasons in one.drops.items() if unit != "transition" for n in reasons.values())
+            lines += ["", "", f"Nothing else looks wrong; {left:,} left out above." if left else "Nothing looks wrong."]
         if self.faults:
             lines += ["", "", "Recognised, but nothing can be read", ""]
             for name, text in self.faults:
