@@ -195,8 +195,8 @@ _ALL = (
         "EvoGUI §2.4",
         "tier:text items:n reviewed:n accepted:n accepted_share:pct rejected:n "
         "page_load:n advertisement:n asynchronous_refresh:n incidental_change:n other:n",
-        "`items` are in the split, `accepted share` is the part of them that people accepted; `reviewed` counts the rejected too, which were "
-        "replaced by the next in rank. "
+        "`items` are in the split, `accepted share` is the part of them that people accepted; `reviewed` counts the rejected too, "
+        "which were replaced by the next in rank. "
         "The last columns count the rejected by reason.",
         "Nobody has looked at T3 pairs yet: `snakemake review` writes the page, and `probes.t3.reviewed` takes what it exports.",
     ),
