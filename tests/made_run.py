@@ -122,7 +122,6 @@ def probes(root: Path, n: int = 60, simulated: bool = False, trajectories: int =
                 "input_tokens": 100,
                 "output_tokens": 10,
                 "usd": None if row["model"] == "random" else 0.001 * (1 + len(row["model"]) % 5),
-                "latency_s": 0.5,
                 "error": None,
             }
             for row in rows

@@ -464,7 +464,6 @@ def probes(root: Path, ids: list[str]) -> dict[str, list[str]]:
                         "input_tokens": None,
                         "output_tokens": None,
                         "usd": None,
-                        "latency_s": None,
                         "error": None,
                     }
                 )

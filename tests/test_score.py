@@ -136,7 +136,7 @@ def write(folder: Path, name: str, rows: list[dict], config: dict) -> str:
 
 
 def predictions(folder: Path, model: str, answers: dict[tuple[int, str, str], str], runs: int = 1) -> str:
-    blank = dict.fromkeys(("finish_reason", "input_tokens", "output_tokens", "usd", "latency_s", "error"))
+    blank = dict.fromkeys(("finish_reason", "input_tokens", "output_tokens", "usd", "error"))
     rows = [
         {
             "model": model,

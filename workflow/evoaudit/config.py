@@ -28,6 +28,8 @@ Chance = Annotated[float, Field(ge=0, le=1)]
 Kind = Literal[(*sorted(MODULES), "simulated")]
 #: What a model may be shown.
 Conditions = tuple[Literal[(*known.NAMES,)], ...]
+#: Prices that are used where they are there.
+PRICES = "config/prices.yaml"
 SIMULATED_FORMATS = ("mind2web", "weblinx", "agentrewardbench", "osworld", "plain")
 
 
@@ -217,10 +219,31 @@ class Inference(Section):
     max_output_tokens: int = Field(4096, ge=1, le=1_000_000, description="bound on one answer")
     goal: Literal["shown", "withheld"] = Field("shown", description="whether prompts carry the user's goal")
     prompts: str = Field("evogui-v1", description="folder under resources/prompts/ (or resources/prompts/imported/)")
-    budget_usd: float | None = Field(None, ge=0, description="stop before spending more than this on one model")
+    budget_usd: float | None = Field(
+        None, ge=0, description="stop before spending more than this on one model under one condition at one picture size"
+    )
+    prices: str = Field(PRICES, description="file of dollars per million tokens; without the default one costs are unknown")
+    reuse: Literal["none", "resume", "all"] = Field(
+        "resume",
+        description="answers that need not be bought: `none`, those of this run alone, so that a new run.name asks everything anew; "
+        "`resume`, those of any run with the same settings; `all`, besides, good answers to the very same request in any run",
+    )
+    tolerate: float = Field(
+        0.01,
+        ge=0,
+        allow_inf_nan=False,
+        description="requests that may stay unanswered: a share below 1, or a number from 1; with more the job fails at its end, keeps its "
+        "answers, and asks the rest next time",
+    )
     concurrency: int = Field(8, ge=1, le=1024, description="requests in flight for one model")
-    timeout_s: float = Field(120.0, gt=0, le=86_400, description="deadline of one request, seconds")
-    retries: int = Field(6, ge=0, le=100, description="tries after the first for rate limits and server faults")
+    timeout_s: float = Field(120.0, gt=0, le=86_400, description="deadline of one call, seconds")
+    deadline_s: float = Field(1800.0, gt=0, le=864_000, description="deadline of one request with all its tries, seconds")
+    retries: int = Field(
+        6,
+        ge=0,
+        le=100,
+        description="tries after the first for rate limits and server faults; rate limits count only while nothing else is answered",
+    )
     random_runs: int = Field(4, ge=1, le=1000, description="replicates of the random solver, averaged")
 
     _distinct = field_validator("conditions", "max_image_side")(_distinct)
@@ -253,6 +276,8 @@ class Model(Section):
     temperature: float | None = Field(None, ge=0, le=2)
     max_output_tokens: int | None = Field(None, ge=1, le=1_000_000)
     concurrency: int | None = Field(None, ge=1, le=1024)
+    rpm: int | None = Field(None, ge=1, description="requests a minute that are granted for this model, over all jobs of a machine")
+    tpm: int | None = Field(None, ge=1, description="tokens a minute, in and out, likewise")
 
     _distinct = field_validator("conditions", "max_image_side")(_distinct)
 

@@ -17,7 +17,7 @@ FORMAT = {
     "mine": 2,
     "pairs": 1,
     "images": 1,
-    "infer": 2,
+    "infer": 3,
     "score": 1,
     "sample": 1,
     "signals": 1,

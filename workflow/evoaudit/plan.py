@@ -8,20 +8,23 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from evoaudit import extras, hub
 from evoaudit.conditions import CONDITIONS
-from evoaudit.config import JUDGE_PROVIDERS, MODEL_PROVIDERS, SIMULATED_FORMATS, Config, Judge, Model, Source
+from evoaudit.config import JUDGE_PROVIDERS, MODEL_PROVIDERS, PRICES, SIMULATED_FORMATS, Config, Judge, Model, Source
 from evoaudit.errors import InputError
 from evoaudit.fingerprint import fingerprint
 from evoaudit.identity import make_key
 from evoaudit.resources import CODEBOOK, PROMPTS
 from evoaudit.simulate import control
 from evoaudit.sources import platform
+
+if TYPE_CHECKING:
+    from evoaudit.infer.prices import Price
 
 PACKAGE = Path(__file__).parent
 RESULTS = Path("results")
@@ -378,14 +381,9 @@ class _Maker:
                     "prompts": self.digest(prompts, "inference.prompts", folder=True),
                     **made_up,
                 }
-                transport = {
-                    "base_url": model.base_url,
-                    "api_key_env": model.api_key_env,
-                    "concurrency": model.concurrency or defaults.concurrency,
-                    "timeout_s": defaults.timeout_s,
-                    "retries": defaults.retries,
-                    "budget_usd": defaults.budget_usd,
-                }
+                # Under another name nothing is reused, so the run is part of what an answer is.
+                settings |= {"fresh": self.config.run.name} if defaults.reuse == "none" and model.provider != "builtin" else {}
+                transport = {} if model.provider == "builtin" else self.transport(model)
                 jobs.append(
                     self.add(
                         "infer",
@@ -398,6 +396,33 @@ class _Maker:
                     )
                 )
         return jobs
+
+    def transport(self, model: Model) -> dict[str, Any]:
+        """Return how a model is asked, which is no part of what its answers are; a price says what they cost when the job ran last."""
+        defaults = self.config.inference
+        price = self.prices.get(model.model or model.name) or self.prices.get(model.name)
+        return {
+            "base_url": model.base_url,
+            "api_key_env": model.api_key_env,
+            "concurrency": model.concurrency or defaults.concurrency,
+            "timeout_s": defaults.timeout_s,
+            "deadline_s": defaults.deadline_s,
+            "retries": defaults.retries,
+            "budget_usd": defaults.budget_usd,
+            "rpm": model.rpm,
+            "tpm": model.tpm,
+            "tolerate": defaults.tolerate,
+            "reuse": defaults.reuse,
+            "price": price and price.model_dump(mode="json"),
+        }
+
+    @cached_property
+    def prices(self) -> dict[str, "Price"]:
+        """Prices by model id; none where the default file is not there."""
+        from evoaudit.infer.prices import load
+
+        path = Path(self.config.inference.prices)
+        return {} if not path.exists() and (str(path) == PRICES or not self.must_exist) else load(path)
 
     def audit(self, normalised: tuple[Job, ...]) -> dict[str, tuple[Job, ...]]:
         """Lay out the audit; without judges, labels or a frame only the free signals are computed."""

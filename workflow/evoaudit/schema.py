@@ -234,12 +234,20 @@ PREDICTIONS = pa.schema(
             "`ok`, `refused`, `content_filter`, `truncated`, `context_overflow`, `auth`, `rate_limited`, `server`, `timeout`, "
             "`empty`, `http_error` or `picture_missing`",
         ),
-        _field("finish_reason", _S, ""),
-        _field("input_tokens", pa.int64(), ""),
-        _field("output_tokens", pa.int64(), ""),
-        _field("usd", _F, "price paid, by `config/prices.yaml`; null where unknown"),
-        _field("latency_s", _F, "seconds; null for built-in solvers"),
+        _field("finish_reason", _S, "the service's own word for why the answer ended"),
+        _field("served", _S, "model the service says it asked"),
         _field("error", _S, "one line"),
+        _field("input_tokens", pa.int64(), "over all calls recorded for this row: repeated ones are paid for too"),
+        _field("cached_tokens", pa.int64(), "of these, read from the service's cache"),
+        _field("output_tokens", pa.int64(), "over the same calls"),
+        _field("reasoning_tokens", pa.int64(), "of these, spent on reasoning"),
+        _field("usd", _F, "price of these calls, by `config/prices.yaml`; null where unknown"),
+        _field("limit_hit", _B, "true if an answer was cut by the bound on output tokens; it is asked once more with twice that"),
+        _field("max_output_tokens", pa.int64(), "bound on output tokens of the answer kept"),
+        _field("reused", _B, "true if the answer was bought by another run"),
+        _field("request", _S, "sha256 of all that was sent; null where nothing was"),
+        _field("prompt", _S, "sha256 of the texts sent"),
+        _field("pictures", pa.list_(pa.string()), "sha256 of the bytes of each picture sent, in order"),
     ]
 )
 

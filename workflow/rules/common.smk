@@ -97,6 +97,17 @@ def code(stage):
     return [str(path) for path in plans.closure(f"evoaudit.stages.{stage}")]
 
 
+def in_flight(provider):
+    """Return a resource function: the requests a job of a provider has in flight at most, 0 for jobs of others."""
+
+    def of(wildcards):
+        asked = PLAN.job("infer", wildcards.key).all_settings
+        name = "local" if asked["endpoint"] == "loopback" else asked["provider"]
+        return asked["concurrency"] if name == provider else 0
+
+    return of
+
+
 def settings(stage):
     """Return a params function: a job's settings as one canonical string."""
     return lambda wildcards: canonical(PLAN.job(stage, wildcards.key).all_settings)

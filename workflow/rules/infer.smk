@@ -1,7 +1,9 @@
 """One model's raw answers under one condition.
 
 Reads: the probes and their prepared pictures. Writes: results/infer/<key>/predictions.parquet, and journal.jsonl beside it while it runs:
-an answer once paid for is never asked for again. Library code is not an input here, so editing it re-buys nothing.
+an answer once paid for is never asked for again. Good answers are copied to results/answers/, which runs share. Library code is not an
+input here, so editing it re-buys nothing. `--resources openai=16` bounds the requests in flight over all jobs that ask that provider;
+servers of this machine count as `local`.
 """
 
 
@@ -21,6 +23,11 @@ rule infer:
         "../../envs/evoaudit.yaml"
     resources:
         mem_mb=2000,
+        openai=in_flight("openai"),
+        google=in_flight("google"),
+        anthropic=in_flight("anthropic"),
+        codex=in_flight("codex"),
+        local=in_flight("local"),
     params:
         settings=settings("infer"),
         options=options("infer"),
@@ -29,4 +36,4 @@ rule infer:
     shell:
         "python -m evoaudit infer --settings {params.settings:q} {params.options}"
         " --mined {input.mined:q} --images {input.images:q}"
-        " --out $(dirname {output.manifest:q}) 2> {log:q}"
+        " --shelf results/answers --out $(dirname {output.manifest:q}) 2> {log:q}"

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, Protocol
@@ -12,11 +12,19 @@ from evoaudit import store
 from evoaudit.prompts import Image, Message, Text
 
 #: Version of the request as keyed and sent; a change of meaning bumps it, and nothing asked before is reused.
-FORMAT = 1
+FORMAT = 2
 
 OK = "ok"
 #: Outcomes another try may mend.
 PASSING = frozenset({"rate_limited", "server", "timeout"})
+#: What is known of a call's tokens; None where the service did not say.
+TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+#: Settings of a job that no service sees: names, and how fast, how often and how long it is asked. All others are part of a request's
+#: key, those not yet thought of included. What `condition`, `goal`, `max_image_side` and `prompts` decide is in the messages.
+NOT_SENT = frozenset(
+    {"name", "condition", "goal", "max_image_side", "prompts", "runs", "base_url", "endpoint", "api_key_env", "concurrency", "timeout_s"}
+    | {"deadline_s", "retries", "budget_usd", "rpm", "tpm", "tolerate", "reuse", "fresh", "price", "schema"}
+)
 STATUSES = frozenset(
     {
         OK,
@@ -61,7 +69,11 @@ class Request:
 
 @dataclass(slots=True)
 class Outcome:
-    """How one request ended. ``retry_after`` is what the service asked for, seconds."""
+    """How one request ended. ``retry_after`` is what the service asked for, seconds.
+
+    Tokens are counted so that none is paid for twice: those read from the service's cache are part of the input, those of reasoning
+    part of the output.
+    """
 
     status: str
     raw: str | None = None
@@ -69,6 +81,7 @@ class Outcome:
     input_tokens: int | None = None
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    reasoning_tokens: int | None = None
     error: str | None = None
     served: str | None = None
     latency_s: float | None = None
@@ -156,9 +169,23 @@ def media_type(data: bytes) -> str:
 def request_key(settings: dict[str, Any], request: Request, attachments: Attachments) -> str:
     """Return the sha256 of everything that is sent, pictures included, and of the replicate number."""
     messages = [[message.role, [_part(part, attachments) for part in message.parts]] for message in request.messages]
-    sent = {name: settings.get(name) for name in ("provider", "model", "temperature", "max_output_tokens")}
+    sent = {name: value for name, value in settings.items() if name not in NOT_SENT and value is not None}
+    sent |= {
+        field.name: value
+        for field in fields(request)
+        if field.name not in ("task", "instance_id", "run", "messages") and (value := getattr(request, field.name)) is not None
+    }
     sent["endpoint"] = settings.get("endpoint", settings.get("base_url"))
-    text = store.canonical({"format": FORMAT, "run": request.run, "messages": messages, **sent})
+    return _sha256(store.canonical({"format": FORMAT, "run": request.run, "messages": messages, "sent": sent}))
+
+
+def prompt_digest(request: Request) -> str:
+    """Return the sha256 of a request's texts and of where its pictures stand."""
+    parts = [[m.role, [["text", part.text] if isinstance(part, Text) else ["image"] for part in m.parts]] for m in request.messages]
+    return _sha256(store.canonical(parts))
+
+
+def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -1,90 +1,115 @@
-"""Ask many requests at once, losing none: slow start, one retry layer, a deadline each, a budget, a journal."""
+"""Ask many requests at once, losing none: one gate, one retry layer, deadlines, a budget, a journal."""
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 from evoaudit import streams
 from evoaudit.errors import one_line
-from evoaudit.infer.base import OK, PASSING, Attachments, Halt, Outcome, Provider, Request
+from evoaudit.infer.base import OK, PASSING, TOKENS, Attachments, Halt, Outcome, Provider, Request
+from evoaudit.infer.gate import LONGEST_WAIT, Allowance, Pace
 from evoaudit.infer.journal import Journal
 from evoaudit.infer.prices import Price
+from evoaudit.infer.progress import Progress
 from evoaudit.prompts import Text
 
-#: Longest wait before another try, seconds, whatever the service asks for.
-LONGEST_WAIT = 120.0
 #: First back-off, seconds; doubles with each try.
 FIRST_WAIT = 0.5
 #: Requests in a row that fail after all their tries before a service counts as down.
 GIVE_UP = 20
-#: Seconds between progress lines.
-EVERY = 30.0
+#: Seconds between looks at whether the gate is open, at most: another job may have opened it.
+_LOOK = 5.0
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one run. ``timeout_s`` is the deadline of one attempt, ``retries`` the tries after the first."""
+    """Bounds on one run. ``timeout_s`` is the deadline of one attempt, ``deadline_s`` of a request with all its tries.
+
+    ``retries`` are the tries after the first; those that are refused as too many while others are answered do not count.
+    """
 
     concurrency: int = 8
     timeout_s: float = 120.0
     retries: int = 6
     budget_usd: float | None = None
     max_output_tokens: int = 1024
+    deadline_s: float = 1800.0
+
+
+class Ask(NamedTuple):
+    """A request and its key; ``again`` if it is asked with the doubled bound on output, since the first answer hit it."""
+
+    key: str
+    request: Request
+    again: bool = False
 
 
 class Gate:
-    """Bound the requests in flight: double while all goes well, halve on a rate limit, hold everyone for Retry-After."""
+    """Bound the requests in flight and their pace: slow start for this job, what the account and the model allow for all jobs."""
 
-    def __init__(self, ceiling: int, halted: asyncio.Event) -> None:
+    def __init__(self, ceiling: int, halted: asyncio.Event, pace: Pace, allowance: Allowance) -> None:
         self._ceiling, self._halted = ceiling, halted
-        self._limit = float(min(ceiling, 4))
-        self._calm = float(ceiling)
-        self._busy, self._until = 0, 0.0
-        self._freed = asyncio.Condition()
+        self._pace, self._allowance = pace, allowance
+        self._limit, self._busy = float(min(ceiling, 2)), 0
+        self._freed, self._turn = asyncio.Condition(), asyncio.Lock()
+        #: Until when the gate keeps everyone waiting, on the clock of `time.monotonic`.
+        self.until = 0.0
 
-    async def enter(self) -> bool:
-        """Wait for a place; False if the run was halted meanwhile."""
-        while not self._halted.is_set():
-            wait = self._until - time.monotonic()
-            if wait > 0:
-                await rest(wait, self._halted)
-                continue
-            async with self._freed:
-                if self._busy < int(self._limit):
-                    self._busy += 1
-                    return True
+    async def enter(self, tokens: float = 0.0) -> float | None:
+        """Wait for a place and return when it was given; None if the run was halted meanwhile."""
+        async with self._freed:
+            while self._busy >= int(self._limit) and not self._halted.is_set():
                 await self._freed.wait()
-        return False
+            self._busy += 1
+        try:
+            async with self._turn:
+                while not self._halted.is_set() and (wait := self._allowance.admit(tokens)):
+                    await self._wait(wait)
+                while not self._halted.is_set():
+                    now, wait = self._pace.admit()
+                    if not wait:
+                        return now
+                    await self._wait(wait)
+        except BaseException:
+            await self.leave(None)
+            raise
+        await self.leave(None)
+        return None
+
+    async def _wait(self, seconds: float) -> None:
+        self.until = time.monotonic() + seconds
+        await rest(min(seconds, _LOOK), self._halted)
 
     async def leave(self, status: str | None) -> None:
-        """Give the place back and learn from how the request ended."""
+        """Give the place back; all that ends well lets one more in."""
         async with self._freed:
             self._busy -= 1
             if status == OK:
-                self._limit = min(self._ceiling, self._limit + (1 if self._limit < self._calm else 1 / self._limit))
-            self._freed.notify_all()
+                self._limit = min(self._ceiling, self._limit + 1)
+            self._freed.notify(2)
 
-    def hold(self, seconds: float) -> None:
-        """Let nobody in for a while; the first complaint of a burst halves the limit."""
-        now = time.monotonic()
-        if now >= self._until:
-            self._calm = self._limit = max(1.0, self._limit / 2)
-        self._until = max(self._until, now + seconds)
+    def refused(self, sent: float, wait: float) -> None:
+        """Learn that the service takes no more for now."""
+        self._pace.refused(sent, wait)
 
     async def wake(self) -> None:
         """Let those who wait see that the run was halted."""
         async with self._freed:
             self._freed.notify_all()
 
+    def close(self) -> None:
+        self._pace.close()
+        self._allowance.close()
+
 
 async def rest(seconds: float, halted: asyncio.Event) -> None:
     """Sleep, unless the run is halted first."""
-    try:
+    with suppress(TimeoutError):
         await asyncio.wait_for(halted.wait(), seconds)
-    except TimeoutError:
-        return
 
 
 class Budget:
@@ -96,8 +121,12 @@ class Budget:
         self._promised = 0.0
         self._settled = asyncio.Condition()
 
-    def worst(self, request: Request) -> float:
-        """Return an upper estimate of a request's price: half a token a byte of text, one a 14-pixel patch of picture, all output used."""
+    def worst(self, request: Request, again: bool = False) -> float:
+        """Return an upper estimate of a request's price: half a token a byte of text, one a 14-pixel patch of picture (but
+        1,200 at least, for services that charge every picture alike), all output used.
+
+        ``again`` says that it is asked with the doubled bound on output.
+        """
         tokens = 64.0
         for message in request.messages:
             for part in message.parts:
@@ -105,8 +134,8 @@ class Budget:
                     tokens += len(part.text.encode("utf-8", "replace")) / 2
                 else:
                     width, height = self._attachments.size(part)
-                    tokens += 64 + (width / 14 + 1) * (height / 14 + 1)
-        return self.price.usd({"input_tokens": tokens, "output_tokens": self._output}) if self.price else 0.0
+                    tokens += max(1200, 64 + (width / 14 + 1) * (height / 14 + 1))
+        return self.price.usd({"input_tokens": tokens, "output_tokens": self._output * (1 + again)}) if self.price else 0.0
 
     async def promise(self, amount: float) -> bool:
         """Set ``amount`` aside, waiting for requests in flight if need be; False if it can no longer fit."""
@@ -129,7 +158,11 @@ class Budget:
 
 
 class Engine:
-    """One run over the requests that are not in the journal yet. ``halt`` says why it stopped early, if it did."""
+    """One run over the requests that are not in the journal yet. ``halt`` says why it stopped early, if it did.
+
+    ``again`` gives the provider with the doubled bound on output, and ``rekey`` a request's key there; without them an answer that
+    hits the bound is left as it is. ``tokens`` estimates a request's tokens, for the allowance a minute.
+    """
 
     def __init__(
         self,
@@ -139,111 +172,163 @@ class Engine:
         budget: Budget,
         *,
         seed: int = 0,
-        say: Callable[[str], None] = lambda line: None,
+        pace: Pace | None = None,
+        allowance: Allowance | None = None,
+        progress: Progress | None = None,
+        again: Callable[[], Provider] | None = None,
+        rekey: Callable[[Request], str] | None = None,
+        tokens: Callable[[Request], float] = lambda request: 0.0,
     ) -> None:
         self._provider, self._journal, self._limits, self._budget = provider, journal, limits, budget
-        self._seed, self._say = seed, say
+        self._seed, self._again, self._rekey, self._tokens = seed, again, rekey, tokens
+        self._doubled: Provider | None = None
         self._halted = asyncio.Event()
-        self._gate = Gate(limits.concurrency, self._halted)
-        self._answered = self._failed = self._row = 0
-        self._total, self._told = 0, time.monotonic()
+        self._allowance = allowance or Allowance(None, None, None)
+        self._gate = Gate(limits.concurrency, self._halted, pace or Pace(), self._allowance)
+        self._progress = progress or Progress(lambda line: None)
+        self._row = self._answered = 0
         self.halt: Halt | None = None
 
-    async def run(self, todo: list[tuple[str, Request]]) -> None:
-        """Ask every (request key, request); each outcome is in the journal before its place is given to the next."""
-        self._total = len(todo)
-        pending: Iterator[tuple[str, Request]] = iter(todo)
-        workers = [asyncio.create_task(self._work(pending)) for _ in range(min(self._limits.concurrency, len(todo)))]
+    async def run(self, todo: Iterable[Ask | tuple[str, Request]], total: int | None = None) -> None:
+        """Ask every request; each outcome is in the journal before its place is given to the next.
+
+        ``todo`` is taken from as places become free, so it need not be held in memory; ``total`` is its length then.
+        """
+        if total is None:
+            todo = list(todo)
+            total = len(todo)
+        pending: Iterator[Ask] = (Ask(*one) for one in todo)
+        self._progress.begin(total, self._budget)
+        workers = [asyncio.create_task(self._work(pending)) for _ in range(min(self._limits.concurrency, total))]
+        teller = asyncio.create_task(self._tell())
         try:
             await asyncio.gather(*workers)
         finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            for task in (*workers, teller):
+                task.cancel()
+            await asyncio.gather(*workers, teller, return_exceptions=True)
+            self._progress.end()
+            self._gate.close()
             await self._provider.close()
+            if self._doubled is not None:
+                await self._doubled.close()
 
-    async def _work(self, pending: Iterable[tuple[str, Request]]) -> None:
-        for key, request in pending:
-            worst = self._budget.worst(request) if self._budget.limit is not None else 0.0
-            if not await self._budget.promise(worst):
-                await self._stop(
-                    Halt(
-                        f"the next request might exceed the budget of ${self._budget.limit:g} (${self._budget.spent:.4f} spent)",
-                        "raise inference.budget_usd",
-                    )
-                )
-            outcome = None if self._halted.is_set() else await self._ask(key, request)
-            paid = self._budget.price.usd(asdict(outcome)) if outcome and self._budget.price else None
-            if outcome is not None:
-                await self._journal.append(self._record(key, request, outcome))
-            await self._budget.settle(worst, paid or 0.0)
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(self._progress.every)
+            self._progress.tell(self._gate.until - time.monotonic())
+
+    async def _work(self, pending: Iterator[Ask]) -> None:
+        for ask in pending:
+            outcome = await self._settle(ask)
+            if outcome is not None and outcome.status == "truncated" and not ask.again and self._rekey is not None:
+                outcome = await self._settle(Ask(self._rekey(ask.request), ask.request, True))
             if outcome is None:
                 return
+            self._progress.done(outcome.status)
             await self._learn(outcome)
 
-    async def _ask(self, key: str, request: Request) -> Outcome | None:
-        """Return how a request ended after all its tries, or None if the run was halted."""
+    async def _settle(self, ask: Ask) -> Outcome | None:
+        """Ask within the budget and write down how it ended; None if the run was halted."""
+        worst = self._budget.worst(ask.request, ask.again) if self._budget.limit is not None else 0.0
+        if not await self._budget.promise(worst):
+            await self._stop(
+                Halt(
+                    f"the next request might exceed the budget of ${self._budget.limit:g} (${self._budget.spent:.4f} spent)",
+                    "raise inference.budget_usd",
+                )
+            )
+        paid = 0.0
+        try:
+            outcome = None if self._halted.is_set() else await self._ask(ask)
+            if outcome is not None:
+                paid = self._cost(outcome)
+        finally:
+            await self._budget.settle(worst, paid)
+        return outcome
+
+    def _cost(self, outcome: Outcome) -> float:
+        price = self._budget.price
+        return (price.usd({name: getattr(outcome, name) for name in TOKENS}) or 0.0) if price else 0.0
+
+    async def _ask(self, ask: Ask) -> Outcome | None:
+        """Return how a request ended after all its tries, once that is on disk; None if the run was halted."""
+        start, tries = None, 0
         for attempt in count():
-            if not await self._gate.enter():
+            tokens = self._tokens(ask.request) if self._allowance.counts_tokens else 0.0
+            sent = await self._gate.enter(tokens)
+            if sent is None:
                 return None
-            outcome = None
+            start = sent if start is None else start
+            left = start + self._limits.deadline_s - time.monotonic()
+            answered, outcome = self._answered, None
             try:
-                outcome = await self._attempt(request)
+                outcome = await self._attempt(ask, min(self._limits.timeout_s, max(0.001, left)))
             except Halt as halt:
                 await self._stop(halt)
                 return None
             finally:
                 await self._gate.leave(outcome.status if outcome else None)
-            if outcome.status not in PASSING or attempt >= self._limits.retries:
-                return outcome
+            if outcome.input_tokens is not None and outcome.output_tokens is not None:
+                self._allowance.correct(outcome.input_tokens + outcome.output_tokens - tokens)
+            if outcome.status == OK:
+                self._answered += 1
+            if outcome.status not in PASSING:
+                break
             # Jitter keeps clients apart; drawn by request, so that a run can be repeated.
-            jitter = streams.rank(self._seed, "retry", key, attempt) / 2**63
+            jitter = streams.rank(self._seed, "retry", ask.key, attempt) / 2**63
             wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(attempt, 20)) * (0.5 + jitter / 2)
             if outcome.retry_after is not None:
                 wait = min(LONGEST_WAIT, outcome.retry_after)
             if outcome.status == "rate_limited":
-                self._gate.hold(wait)
-            else:
-                await rest(wait, self._halted)
-        return None
+                self._gate.refused(sent, wait)
+            if outcome.status != "rate_limited" or self._answered == answered:
+                tries += 1
+            if tries > self._limits.retries or time.monotonic() + wait - start >= self._limits.deadline_s:
+                break
+            self._progress.tried_again()
+            if outcome.input_tokens is not None:
+                await self._journal.append({**self._record(ask, outcome, attempt + 1), "passing": True})
+                self._budget.spent += self._cost(outcome)
+            await rest(wait, self._halted)
+        await self._journal.append(self._record(ask, outcome, attempt + 1))
+        return outcome
 
-    async def _attempt(self, request: Request) -> Outcome:
+    async def _attempt(self, ask: Ask, timeout_s: float) -> Outcome:
+        provider = self._provider
+        if ask.again and self._again is not None:
+            provider = self._doubled = self._doubled or self._again()
         start = time.monotonic()
         try:
-            async with asyncio.timeout(self._limits.timeout_s):
-                outcome = await self._provider.ask(request)
+            async with asyncio.timeout(timeout_s):
+                outcome = await provider.ask(ask.request)
         except TimeoutError:
-            outcome = Outcome("timeout", error=f"no answer within {self._limits.timeout_s:g} s")
+            outcome = Outcome("timeout", error=f"no answer within {timeout_s:.6g} s")
         outcome.latency_s = round(time.monotonic() - start, 4)
         return outcome
 
-    def _record(self, key: str, request: Request, outcome: Outcome) -> dict:
-        fields = {name: value for name, value in asdict(outcome).items() if value is not None and name != "retry_after"}
-        if "error" in fields:
-            fields["error"] = one_line(fields["error"], 300)
-        return {"key": key, "task": request.task, "instance_id": request.instance_id, "run": request.run, **fields}
+    @staticmethod
+    def _record(ask: Ask, outcome: Outcome, calls: int) -> dict:
+        request = ask.request
+        record = {"key": ask.key, "task": request.task, "instance_id": request.instance_id, "run": request.run, "calls": calls}
+        if ask.again:
+            record["again"] = True
+        for name in ("status", "raw", "finish_reason", *TOKENS, "served", "latency_s"):
+            if (value := getattr(outcome, name)) is not None:
+                record[name] = value
+        if outcome.error is not None:
+            record["error"] = one_line(outcome.error, 300)
+        return record
 
     async def _learn(self, outcome: Outcome) -> None:
-        """Count, report now and then, and stop when the service is plainly down."""
-        if outcome.status == OK:
-            self._answered, self._row = self._answered + 1, 0
-        else:
-            self._failed += 1
-            self._row = self._row + 1 if outcome.status in PASSING else 0
+        """Stop when the service is plainly down."""
+        self._row = self._row + 1 if outcome.status in PASSING else 0
         if self._row >= GIVE_UP:
             await self._stop(
                 Halt(
                     f"{self._row} requests in a row failed after all their tries ({outcome.status}: {outcome.error})",
                     "check base_url and that the endpoint is up",
                 )
-            )
-        if time.monotonic() - self._told >= EVERY:
-            self._told = time.monotonic()
-            done = self._answered + self._failed
-            self._say(
-                f"{done} of {self._total} asked, {self._failed} without an answer, ${self._budget.spent:.2f} spent"
-                if self._budget.price
-                else f"{done} of {self._total} asked, {self._failed} without an answer"
             )
 
     async def _stop(self, halt: Halt) -> None:

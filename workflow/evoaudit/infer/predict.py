@@ -1,24 +1,30 @@
 """From probes to prediction rows for one model under one condition: one row an instance and replicate, whatever happened."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from evoaudit import conditions, extras, prompts, store
 from evoaudit.conditions import CONDITIONS
 from evoaudit.errors import InputError
-from evoaudit.infer import builtin, simulated
-from evoaudit.infer.base import OK, Attachments, Pictures, Request, count, missing, request_key
-from evoaudit.infer.engine import Budget, Engine, Limits
-from evoaudit.infer.journal import NAME, Journal
+from evoaudit.infer import builtin, gate, simulated
+from evoaudit.infer.base import OK, TOKENS, Attachments, Pictures, Provider, Request, count, missing, prompt_digest, request_key
+from evoaudit.infer.engine import Ask, Budget, Engine, Limits
+from evoaudit.infer.journal import NAME, Journal, Shelf
 from evoaudit.infer.prices import Price
+from evoaudit.infer.progress import Progress
+from evoaudit.infer.tokens import estimate
 from evoaudit.parse import VOCABULARY
 
 Probes = Mapping[str, list[dict[str, Any]]]
+Identity = tuple[int, str, str]
 _UNUSED = ("google", "anthropic", "codex")
+#: Share of the requests that may stay unanswered where a job does not say.
+TOLERATED = 0.01
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class Question:
     donor: dict[str, Any] | None = None
 
     @property
-    def identity(self) -> tuple[int, str, str]:
+    def identity(self) -> Identity:
         return self.run, self.task, self.probe["instance_id"]
 
 
@@ -65,8 +71,13 @@ def predict(
     seed: int | None = None,
     threads: int = 1,
     say: Callable[[str], None] = lambda line: None,
+    progress: Progress | None = None,
+    shelf: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the prediction rows; answers bought before are taken from the journal under ``out``."""
+    """Return the prediction rows; answers bought before are taken from the journal under ``out``.
+
+    ``shelf`` is the folder of answers that runs share; the setting ``reuse`` says whether they are looked for there.
+    """
     shown = {"condition": settings["condition"], "goal": settings.get("goal", "shown")}
     prompts.check(prompt_set, **shown)
     asked = questions(probes, int(settings.get("runs", 1)), settings["condition"], seed)
@@ -77,10 +88,12 @@ def predict(
         where = f"model '{settings['name']}': provider '{settings['provider']}'"
         what = "is not in this version" if settings["provider"] in _UNUSED else "is unknown"
         raise InputError(where, what, "use 'openai' with the vendor's OpenAI-compatible base_url")
-    return _ask(settings, asked, attachments, prompt_set, out, prices or {}, seed, say, shown)
+    price = Price.model_validate(settings["price"]) if settings.get("price") else None
+    price = price or (prices or {}).get(settings["model"]) or (prices or {}).get(settings["name"])
+    return _Asking(settings, asked, attachments, prompt_set, price, say, shown).rows(out, seed or 0, progress or Progress(say), shelf)
 
 
-def _row(settings: dict[str, Any], question: Question, record: Mapping[str, Any], price: Price | None = None) -> dict[str, Any]:
+def _row(settings: dict[str, Any], question: Question, record: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return {
         "model": settings["name"],
         "condition": settings["condition"],
@@ -92,11 +105,9 @@ def _row(settings: dict[str, Any], question: Question, record: Mapping[str, Any]
         "raw": store.text(record.get("raw")),
         "status": record["status"],
         "finish_reason": store.text(record.get("finish_reason")),
-        "input_tokens": record.get("input_tokens"),
-        "output_tokens": record.get("output_tokens"),
-        "usd": price.usd(record) if price else None,
-        "latency_s": record.get("latency_s"),
+        "served": store.text(record.get("served")),
         "error": store.text(record.get("error")),
+        **more,
     }
 
 
@@ -149,82 +160,217 @@ def _solve(
         return [_row(settings, question, record) for question, record in zip(asked, pool.map(answer, asked), strict=True)]
 
 
-def _ask(
-    settings: dict[str, Any],
-    asked: list[Question],
-    attachments: Attachments,
-    prompt_set: prompts.PromptSet,
-    out: Path,
-    prices: Mapping[str, Price],
-    seed: int | None,
-    say: Callable[[str], None],
-    shown: dict[str, Any],
-) -> list[dict[str, Any]]:
-    from evoaudit.infer.openai_chat import OpenAIChat
+def _sum(values: list[int | float | None]) -> int | float | None:
+    """Return the sum of what is known, None if nothing is."""
+    known = [value for value in values if value is not None]
+    return (math.fsum(known) if isinstance(known[0], float) else sum(known)) if known else None
 
-    limits = Limits(
-        **{
-            name: settings[name]
-            for name in ("concurrency", "timeout_s", "retries", "budget_usd", "max_output_tokens")
-            if settings.get(name) is not None
-        }
-    )
-    price = prices.get(settings["model"]) or prices.get(settings["name"])
-    if limits.budget_usd is not None and price is None:
-        raise InputError(
-            f"model '{settings['name']}'",
-            "has no known price, so its budget cannot be kept",
-            "add it to config/prices.yaml, or set inference.budget_usd to null",
-        )
-    provider = OpenAIChat(settings, attachments, limits.timeout_s)
-    records: dict[tuple[int, str, str], dict[str, Any]] = {}
-    keys: dict[tuple[int, str, str], str] = {}
 
-    def request_of(question: Question) -> Request:
-        words = settings.get("vocabulary", VOCABULARY)
-        messages = prompts.render(prompt_set[question.task], question.probe, donor=question.donor, vocabulary=words, **shown)
+class _Asking:
+    """The questions put to one model, and what is known of their answers."""
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        asked: list[Question],
+        attachments: Attachments,
+        prompt_set: prompts.PromptSet,
+        price: Price | None,
+        say: Callable[[str], None],
+        shown: dict[str, Any],
+    ) -> None:
+        self.settings, self.asked, self.attachments, self.prompt_set = settings, asked, attachments, prompt_set
+        self.price, self.say, self.shown = price, say, shown
+        self.limits = Limits(**{field.name: value for field in fields(Limits) if (value := settings.get(field.name)) is not None})
+        self.doubled = {**settings, "max_output_tokens": 2 * self.limits.max_output_tokens}
+        #: Questions that cannot be asked, and why.
+        self.lost: dict[Identity, dict[str, Any]] = {}
+        #: Question → keys of its request with the bound on output, and with the doubled one where that was, or is to be, asked.
+        self.keys: dict[Identity, str] = {}
+        self.again: dict[Identity, str] = {}
+        #: What the rows say of a request besides its answer.
+        self.traces: dict[Identity, tuple[str, list[str]]] = {}
+
+    @property
+    def where(self) -> str:
+        return f"model '{self.settings['name']}'"
+
+    def provider(self, settings: dict[str, Any]) -> Provider:
+        from evoaudit.infer.openai_chat import OpenAIChat
+
+        return OpenAIChat(settings, self.attachments, self.limits.timeout_s)
+
+    def request(self, question: Question) -> Request:
+        words = self.settings.get("vocabulary", VOCABULARY)
+        messages = prompts.render(self.prompt_set[question.task], question.probe, donor=question.donor, vocabulary=words, **self.shown)
         return Request(question.task, question.probe["instance_id"], question.run, messages)
 
-    requests = []
-    for question in asked:
-        if alone := _no_donor(question, shown["condition"]):
-            records[question.identity] = alone
-        else:
-            requests.append((question, request_of(question)))
-    attachments.survey(image for _, request in requests for image in request.images())
-    with Journal(out / NAME) as journal:
-        todo: list[tuple[str, Request]] = []
-        for question, request in requests:
-            if lost := missing(request, attachments):
-                records[question.identity] = _no_picture(lost)
+    def rows(self, out: Path, seed: int, progress: Progress, shelf: Path | None) -> list[dict[str, Any]]:
+        if self.limits.budget_usd is not None and self.price is None:
+            raise InputError(
+                self.where,
+                "has no known price, so its budget cannot be kept",
+                "add it to config/prices.yaml, or set inference.budget_usd to null",
+            )
+        provider = self.provider(self.settings)
+        self._identify()
+        reuse = self.settings.get("reuse", "resume")
+        shared = Shelf(shelf, _shelf_name(self.settings)) if shelf is not None and reuse != "none" else None
+        with Journal(out / NAME, shared) as journal:
+            if journal.damaged:
+                self.say(f"{journal.damaged} unreadable lines of the journal are left out; what they held is asked again")
+            if shared is not None and reuse == "all":
+                self._take_over(journal, shared)
+            todo = self._todo(journal)
+            self.say(f"{len(self.asked)} requests, {len(self.keys) - len(todo)} answered before, {len(todo)} to ask")
+            halt = asyncio.run(self._run(provider, journal, todo, seed, progress)) if todo else None
+            self._conclude(journal, bool(todo), halt)
+            return [self._answer(question, journal) for question in self.asked]
+
+    def _identify(self) -> None:
+        """Find each question's key, or why it cannot be asked; requests are not kept, since they are many and soon made again."""
+        images = set()
+        for question in self.asked:
+            if alone := _no_donor(question, self.shown["condition"]):
+                self.lost[question.identity] = alone
+            else:
+                images.update(self.request(question).images())
+        self.attachments.survey(images)
+        for question in self.asked:
+            if question.identity in self.lost:
                 continue
-            key = keys[question.identity] = request_key(settings, request, attachments)
-            if key not in journal.answers:
-                todo.append((key, request))
-        if journal.damaged:
-            say(f"{journal.damaged} unreadable lines of the journal are left out; what they held is asked again")
-        say(f"{len(asked)} requests, {len(asked) - len(todo) - len(records)} answered before, {len(todo)} to ask")
-        spent = sum(price.usd(record) or 0.0 for record in journal.paid) if price else 0.0
-        budget = Budget(limits.budget_usd, price, spent, attachments, limits.max_output_tokens)
-        engine = Engine(provider, journal, limits, budget, seed=seed or 0, say=say)
-        asyncio.run(engine.run(todo))
-        records |= {identity: journal.answers[key] for identity, key in keys.items() if key in journal.answers}
-        kept = sum(record["status"] == OK for record in records.values())
-        if engine.halt is not None:
+            request = self.request(question)
+            if lost := missing(request, self.attachments):
+                self.lost[question.identity] = _no_picture(lost)
+                continue
+            self.keys[question.identity] = request_key(self.settings, request, self.attachments)
+            self.traces[question.identity] = (prompt_digest(request), [self.attachments.sha256(image) for image in request.images()])
+
+    def _rekey(self, question: Question) -> str:
+        """Return the key with the doubled bound on output."""
+        if question.identity not in self.again:
+            self.again[question.identity] = request_key(self.doubled, self.request(question), self.attachments)
+        return self.again[question.identity]
+
+    def _take_over(self, journal: Journal, shelf: Shelf) -> None:
+        """Take answers that other runs bought."""
+        held = {key for key, record in journal.answers.items() if record["status"] in (OK, "truncated")}
+        wanted = set(self.keys.values()) - held
+        if taken := journal.adopt(shelf.find(wanted)):
+            self.say(f"{taken} answers are taken over from other runs")
+
+    def _todo(self, journal: Journal) -> list[tuple[Question, bool]]:
+        """Return what is to be asked, and whether with the doubled bound.
+
+        A run that came to its end and left no more unanswered than is tolerated is finished: it asks nothing, so that making a lost
+        file again costs nothing and changes nothing. Otherwise what has no answer is asked, and of a killed run what it had not
+        asked yet.
+        """
+        missed: list[tuple[Question, bool]] = []
+        stale: list[tuple[Question, bool]] = []
+        for question in self.asked:
+            key = self.keys.get(question.identity)
+            if key is None:
+                continue
+            again = journal.answers.get(key, {}).get("status") == "truncated"
+            last = self._rekey(question) if again else key
+            if last not in journal.answers:
+                missed.append((question, again))
+            elif last in journal.stale:
+                stale.append((question, again))
+        if not missed and len(stale) <= self._tolerated():
+            return []
+        found = missed + stale
+        return sorted(found, key=lambda one: one[0].identity)
+
+    def _tolerated(self) -> int:
+        allowed = self.settings.get("tolerate")
+        allowed = TOLERATED if allowed is None else allowed
+        return int(allowed) if allowed >= 1 else int(allowed * len(self.keys))
+
+    async def _run(self, provider: Provider, journal: Journal, todo: list[tuple[Question, bool]], seed: int, progress: Progress) -> Any:
+        limits, settings, price = self.limits, self.settings, self.price
+        account = gate.account(settings.get("base_url"), settings["provider"], settings.get("api_key_env"))
+        questions = {question.identity: question for question, _ in todo}
+        spent = math.fsum(price.usd(record) or 0.0 for record in journal.paid()) if price else 0.0
+        engine = Engine(
+            provider,
+            journal,
+            limits,
+            Budget(limits.budget_usd, price, spent, self.attachments, limits.max_output_tokens),
+            seed=seed,
+            pace=gate.Pace(account),
+            allowance=gate.Allowance(f"{account}|{settings['model']}", settings.get("rpm"), settings.get("tpm")),
+            progress=progress,
+            again=lambda: self.provider(self.doubled),
+            rekey=lambda request: self._rekey(questions[request.run, request.task, request.instance_id]),
+            tokens=lambda request: estimate(request, self.attachments, settings["provider"], settings["model"]),
+        )
+
+        def asks() -> Iterator[Ask]:
+            for question, again in todo:
+                key = self.again[question.identity] if again else self.keys[question.identity]
+                yield Ask(key, self.request(question), again)
+
+        await engine.run(asks(), len(todo))
+        return engine.halt
+
+    def _conclude(self, journal: Journal, ran: bool, halt: Any) -> None:
+        """Close the run; refuse it if it was stopped or left too much unanswered."""
+        final = {identity: self._final(identity, journal) for identity in self.keys}
+        lost = [record for record in final.values() if record is None or record["status"] != OK]
+        kept, n = len(final) - len(lost), len(self.asked)
+        if ran:
             journal.end()
+        if halt is not None:
+            raise InputError(self.where, halt.what, f"{halt.mend}; {kept} of {n} answers are kept, run again to ask the rest")
+        found = [record["status"] for record in (*final.values(), *self.lost.values())]
+        causes = next((record["error"] for record in (*lost, *self.lost.values()) if record.get("error")), "no reason given")
+        if n and not kept:
             raise InputError(
-                f"model '{settings['name']}'",
-                engine.halt.what,
-                f"{engine.halt.mend}; {kept} of {len(asked)} answers are kept, run again to ask the rest",
+                self.where, f"answered none of {n} requests ({count(found)}; for instance: {causes})", "mend the cause and run again"
             )
-        if todo:
-            journal.end()
-        if asked and not kept:
-            causes = next((record["error"] for record in records.values() if record.get("error")), "no reason given")
+        if len(lost) > (allowed := self._tolerated()):
             raise InputError(
-                f"model '{settings['name']}'",
-                f"answered none of {len(asked)} requests "
-                f"({count(record['status'] for record in records.values())}; for instance: {causes})",
-                "mend the cause and run again",
+                self.where,
+                f"{len(lost)} of {len(final)} requests have no answer ({count(record['status'] for record in lost)}; for instance: "
+                f"{causes}), and inference.tolerate allows {allowed}",
+                "run again to ask these alone, or allow more",
             )
-        return [_row(settings, question, records[question.identity], price) for question in asked]
+
+    def _final(self, identity: Identity, journal: Journal) -> dict[str, Any] | None:
+        """Return the record that counts: that of the doubled bound, unless that bound itself was refused."""
+        first = journal.answers.get(self.keys[identity])
+        second = journal.answers.get(self.again.get(identity, ""))
+        return first if second is None or second["status"] in ("http_error", "context_overflow") else second
+
+    def _answer(self, question: Question, journal: Journal) -> dict[str, Any]:
+        identity = question.identity
+        if identity not in self.keys:
+            return _row(self.settings, question, self.lost[identity])
+        record = self._final(identity, journal)
+        calls = [*journal.calls(self.keys[identity]), *journal.calls(self.again.get(identity, ""))]
+        prompt, pictures = self.traces[identity]
+        hit = any(call["status"] == "truncated" for call in calls)
+        again = record.get("again", False)
+        return _row(
+            self.settings,
+            question,
+            record,
+            **{name: _sum([call.get(name) for call in calls]) for name in TOKENS},
+            usd=_sum([self.price.usd(call) for call in calls]) if self.price else None,
+            limit_hit=hit,
+            max_output_tokens=(self.doubled if again else self.settings).get("max_output_tokens"),
+            reused=bool(record.get("reused")),
+            request=self.again[identity] if again else self.keys[identity],
+            prompt=prompt,
+            pictures=pictures,
+        )
+
+
+def _shelf_name(settings: Mapping[str, Any]) -> str:
+    """Name the file of one model's shared answers; which of them fit a request is told by their keys."""
+    import hashlib
+
+    identity = [settings["provider"], settings.get("endpoint", settings.get("base_url")), settings["model"]]
+    return hashlib.sha256(store.canonical(identity).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -44,7 +44,7 @@ def load(path: Path) -> dict[str, Price]:
     try:
         data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(path, "file not found", "give the price file, for instance config/prices.yaml") from None
+        raise InputError(path, "file not found", "give the price file (inference.prices), for instance config/prices.yaml") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(path, f"is not YAML: {str(error).splitlines()[0]}", "start from config/prices.yaml") from None
     try:

@@ -18,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mined", required=True, metavar="MANIFEST", help="the probes")
     parser.add_argument("--images", metavar="MANIFEST", help="the prepared pictures; not needed where no picture is shown")
     parser.add_argument("--prompts", type=Path, required=True, metavar="DIR", help="prompt folder")
-    parser.add_argument("--prices", type=Path, metavar="FILE", help="USD per million tokens; without it costs are unknown")
+    parser.add_argument("--prices", type=Path, metavar="FILE", help="USD per million tokens, where the settings give no price")
+    parser.add_argument("--shelf", type=Path, metavar="DIR", help="folder of good answers that runs share")
 
 
 def run(args: argparse.Namespace) -> int | None:
@@ -26,6 +27,7 @@ def run(args: argparse.Namespace) -> int | None:
     from evoaudit import prompts, store
     from evoaudit.infer import prices
     from evoaudit.infer.predict import predict
+    from evoaudit.infer.progress import Progress
     from evoaudit.probes.vocabulary import vocabulary_of
 
     words = vocabulary_of(common.folder_of(args.mined))
@@ -42,8 +44,23 @@ def run(args: argparse.Namespace) -> int | None:
     def say(line: str) -> None:
         print(one_line(f"{settings['name']}: {line}"), file=sys.stderr, flush=True)
 
+    def rewrite(line: str) -> None:
+        print(f"\r{one_line(settings['name'])}: {one_line(line)}\x1b[K", end="", file=sys.stderr, flush=True)
+
     args.out.mkdir(parents=True, exist_ok=True)
-    rows = predict(settings, probes, pictures, prompt_set, out=args.out, prices=price_list, seed=args.seed, threads=args.threads, say=say)
+    rows = predict(
+        settings,
+        probes,
+        pictures,
+        prompt_set,
+        out=args.out,
+        prices=price_list,
+        seed=args.seed,
+        threads=args.threads,
+        say=say,
+        progress=Progress(rewrite, live=True) if sys.stderr.isatty() else Progress(say),
+        shelf=args.shelf,
+    )
     with common.stage(args, "infer", "prediction") as (folder, counts):
         store.write_table(folder, "predictions", rows)
         counts.keep("prediction", len(rows))
