@@ -8,6 +8,7 @@ TABLES = (
     "alignment",
     "baselines",
     "evogui_main",
+    "answers",
     "evogui_intervals",
     "action_map",
     "t2_recall",

@@ -253,7 +253,7 @@ class Engine:
 
     async def _ask(self, ask: Ask) -> Outcome | None:
         """Return how a request ended after all its tries, once that is on disk; None if the run was halted."""
-        start, tries = None, 0
+        start, tries, seen = None, 0, -1
         for attempt in count():
             tokens = self._tokens(ask.request) if self._allowance.counts_tokens else 0.0
             sent = await self._gate.enter(tokens)
@@ -261,7 +261,7 @@ class Engine:
                 return None
             start = sent if start is None else start
             left = start + self._limits.deadline_s - time.monotonic()
-            answered, outcome = self._answered, None
+            outcome = None
             try:
                 outcome = await self._attempt(ask, min(self._limits.timeout_s, max(0.001, left)))
             except Halt as halt:
@@ -282,8 +282,10 @@ class Engine:
                 wait = min(LONGEST_WAIT, outcome.retry_after)
             if outcome.status == "rate_limited":
                 self._gate.refused(sent, wait)
-            if outcome.status != "rate_limited" or self._answered == answered:
+            # A refusal counts only if nobody else was answered since the last one.
+            if outcome.status != "rate_limited" or seen in (-1, self._answered):
                 tries += 1
+            seen = self._answered
             if tries > self._limits.retries or time.monotonic() + wait - start >= self._limits.deadline_s:
                 break
             self._progress.tried_again()

@@ -23,14 +23,14 @@ LONGEST_WAIT = 120.0
 SHORT = 2.0
 #: What is unused for so long is forgotten, seconds.
 FORGET = 120.0
-#: The first refusal sets the pace to this share of what was accepted in the last second, doubling in so many seconds.
-_FIRST, _DOUBLING = 1.0, 0.5
+#: The first refusal sets the pace to what was accepted in the last second, or to this, doubling in so many seconds.
+_FIRST_LEAST, _DOUBLING = 1.0, 0.5
 #: A later one cuts it to this share of what the service can take, back after `_CLIMB` seconds, and growing by a share a second then.
 _CUT, _CLIMB, _GROWTH = 0.92, 2.0, 0.05
 #: Places left out after a cut, so that the service has something to give.
 _BREATH = 2.0
 #: Paces, requests a second: none is lower, and one above the other is no bound.
-_SLOWEST, _FASTEST = 0.02, 2000.0
+_SLOWEST, _FASTEST = 0.1, 2000.0
 _BINS, _WIDTH = 8, 0.125
 
 _FIELDS = ("touched", "base", "calm", "cut", "next", "shut", "since", "burst")
@@ -149,7 +149,7 @@ class Pace:
             if news:
                 if not state["base"]:
                     state["burst"] = _accepted(numbers, now, _BINS)
-                    state["base"] = max(_SLOWEST, _FIRST * state["burst"])
+                    state["base"] = max(_FIRST_LEAST, state["burst"])
                 elif state["since"] <= 1:
                     state["base"], state["shut"] = max(_SLOWEST, state["base"] / 2), max(state["shut"], now + wait)
                 else:
@@ -159,7 +159,7 @@ class Pace:
                 state["cut"], state["since"], state["next"] = now, 0.0, now + _BREATH / state["base"]
             elif not state["calm"] and state["burst"] > 1:
                 state["burst"] -= 1
-                state["base"] = max(_SLOWEST, _FIRST * state["burst"])
+                state["base"] = max(_FIRST_LEAST, state["burst"])
             if wait > SHORT:
                 state["shut"] = max(state["shut"], now + wait)
             _store(numbers, state)
@@ -226,9 +226,10 @@ def _store(numbers: list[float], state: dict[str, float]) -> None:
 
 
 class Allowance:
-    """Requests and tokens a minute that a model is granted, shared by all jobs that ask it; never exceeded in any minute.
+    """Requests and tokens a minute that a model is granted, shared by all jobs that ask it; a minute never holds more.
 
-    A bucket each: a twelfth of the allowance may be taken at once, the rest is paid out over the minute.
+    Only tokens may run over, by less than one request's. A bucket each: a twelfth of the allowance may be taken at once, the rest is
+    paid out over the minute.
     """
 
     def __init__(self, name: str | None, rpm: int | None, tpm: int | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -243,14 +244,15 @@ class Allowance:
             return 0.0
         with self._shared.held() as numbers:
             now = self._now(numbers)
-            # A bucket is full at the time kept; what is taken moves that time on.
-            taken = []
-            for full, bucket, amount in zip(numbers, self._buckets, (1.0, tokens), strict=False):
-                rate, burst = bucket or (1.0, 1.0)
-                taken.append((max(full, now) + (amount / rate if bucket else 0.0), bucket and burst / rate, amount / rate))
-            wait = max([0.0, *(full - now - max(depth, cost) for full, depth, cost in taken if depth)])
+            # A bucket is full at the time kept; what is taken moves that time on. More than it holds is let through when it is full.
+            wait, full = 0.0, [max(kept, now) for kept in numbers[:2]]
+            for place, (bucket, amount) in enumerate(zip(self._buckets, (1.0, tokens), strict=True)):
+                if bucket is not None:
+                    rate, depth = bucket
+                    wait = max(wait, full[place] - now - max(0.0, depth - amount) / rate)
+                    full[place] += amount / rate
             if not wait:
-                numbers[:2] = [full for full, _, _ in taken]
+                numbers[:2] = full
         return wait
 
     def correct(self, tokens: float) -> None:

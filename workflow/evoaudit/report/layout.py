@@ -20,7 +20,7 @@ SECTIONS = (
         "Who leads, and how surely",
         "EvoGain is the mean of three scores, each rescaled so that guessing is 0 and a perfect score is 100. Overlapping "
         "intervals do not settle which of two models is better; the table of pairwise differences does.",
-        ("evogui_intervals", "evogui_main", "baselines"),
+        ("evogui_intervals", "evogui_main", "answers", "baselines"),
         ("evogain_forest", "parameter_trend"),
     ),
     Section(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from evoaudit.tables import audit, estimate, evogui, ledger, literature, sensitivity
+from evoaudit.tables import answers, audit, estimate, evogui, ledger, literature, sensitivity
 from evoaudit.tables.audit import Audit
 from evoaudit.tables.inputs import Empty, Run
 from evoaudit.tables.panel import Panel
@@ -60,6 +60,7 @@ def build(run: Run) -> Iterator[tuple[Table, list[dict], str]]:
         (LEDGER, ledger, run),
     ):
         builders |= {name: partial(getattr(module, name), data) for name in names}
+    builders["answers"] = partial(answers.answers, panel)
     for name, table in TABLES.items():
         try:
             rows, reason = builders[name](), table.reason

@@ -14,6 +14,7 @@ from evoaudit.tables.panel import MAIN_SIDE
 #: Deadlines of the curve, seconds.
 DEADLINES = (1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 2700, 3600)
 DEADLINE = 300
+_TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 #: Shares in the alignment check's answer.
 SHARES = ("fits_minus", "fits_own", "fits_plus", "delayed")
 
@@ -71,7 +72,7 @@ def drops(run: Run) -> list[dict]:
 
 def cost(run: Run) -> list[dict]:
     """Return requests, tokens and dollars by model and judge; successes are those of the comparison's condition."""
-    columns = ["model", "condition", "max_image_side", "input_tokens", "output_tokens", "usd"]
+    columns = ["model", "condition", "max_image_side", *_TOKENS, "usd", "reused"]
     asked = run.table(run.folders.predictions, "predictions", columns)
     scored = run.table(run.folders.scores, "scores", ["model", "condition", "max_image_side", "correct", "simulated"])
     rows = []
@@ -118,7 +119,7 @@ def _by_name(table: pa.Table, column: str) -> list[tuple[str, pa.Table]]:
 
 
 def _spent(stage: str, model: str, table: pa.Table, simulated: bool) -> dict:
-    tokens = {name: pc.sum(table[name]).as_py() for name in ("input_tokens", "output_tokens")}
+    tokens = {name: pc.sum(table[name]).as_py() for name in _TOKENS if name in table.column_names}
     priced = table.num_rows - table["usd"].null_count
     usd = math.fsum(table["usd"].drop_null().to_pylist()) if priced else None
     return {
@@ -129,6 +130,7 @@ def _spent(stage: str, model: str, table: pa.Table, simulated: bool) -> dict:
         "usd": usd,
         "usd_per_attempt": usd / priced if priced else None,
         "priced": priced,
+        "reused": pc.sum(table["reused"]).as_py() if "reused" in table.column_names else None,
         "simulated": simulated,
     }
 

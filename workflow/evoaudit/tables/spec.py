@@ -238,6 +238,19 @@ _ALL = (
         group="group",
     ),
     _table(
+        "answers",
+        "What became of every request",
+        "",
+        "group:text model:text condition:text task:text n_asked:n n_answered:n n_invalid:n n_unanswered:n accuracy:pct accuracy_worst:pct "
+        "accuracy_best:pct limit_hit_share:pct | n_refused:n n_content_filter:n n_truncated:n n_empty:n n_context_overflow:n n_fault:n "
+        "n_not_sent:n max_image_side:n runs:n",
+        "An unusable answer (invalid) is wrong; a request without an answer is neither right nor wrong. Accuracy is over the others "
+        "(T2: joint); worst and best are over all, were every missing answer wrong, or right. Limit hits are answers cut by the bound on "
+        "output tokens, asked once more with twice that; those cut again are unanswered. Faults are the service's or the network's.",
+        _SCORES,
+        group="model",
+    ),
+    _table(
         "evogui_intervals",
         "EvoGain with intervals",
         "EvoGUI Table 3",
@@ -520,9 +533,10 @@ _ALL = (
         "Cost",
         "CUA audit 6",
         "stage:text model:text requests:n input_tokens:n output_tokens:n usd:usd usd_per_attempt:usd usd_per_verified_success:usd "
-        "| successes:n success:pct priced:n",
-        "An attempt is a request that was sent; a verified success a correct answer under the full condition, over what that condition "
-        "cost. Dollars by `config/prices.yaml`, empty where unknown.",
+        "cached_tokens:n reasoning_tokens:n | successes:n success:pct priced:n reused:n",
+        "Summed over the answers kept and every call made for them, in whichever run. Cached tokens are part of the input, reasoning of "
+        "the output. Reused answers were bought by another run. An attempt is a request that was sent; a verified success a correct answer "
+        "under the full condition, over what that condition cost. Dollars by `config/prices.yaml`, empty where unknown.",
         "Nothing was asked of a model.",
     ),
     _table(
