@@ -69,9 +69,11 @@ def test_estimate_counts_requests_and_dollars(here, capsys):
     (here / "prices.yaml").write_text("models:\n  priced: {input: 1000000, output: 0, date: 2026-01-01, source: made up}\n")
     assert main(["estimate", "--configfile", "mine.yaml", "--prices", "prices.yaml"]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("m/full/512"))
-    # 30 requests; (350 + 3 × 196.608) + (350 + 2 × 196.608) + (350 + 3 × 196.608), ten of each: 26,228.64 tokens at a dollar each.
+    # 30 requests; 350 tokens of text each, and 3 + 2 + 3 pictures of 512 × 288 pixels, 19 × 11 patches of 28 pixels: a dollar a token.
     assert line.split()[1] == "30"
-    assert float(line.split()[-1]) == pytest.approx(26228.64, abs=0.01)
+    assert float(line.split()[-1]) == 30 * 350 + 10 * 8 * 209
+    # Eight at once, five seconds each.
+    assert line.split()[4:6] == ["19", "s"]
 
 
 def test_estimate_follows_what_each_condition_shows_and_asks(here, capsys):
@@ -85,9 +87,9 @@ def test_estimate_follows_what_each_condition_shows_and_asks(here, capsys):
         "m/shuffled_images/512": 30,
         "m/after_only/512": 10,
     }
-    # 30 × 350 without pictures; 10 × (350 + 196.608) with one each.
-    assert float(found["m/text_only_goal/512"][-1]) == 10500 and float(found["m/after_only/512"][-1]) == pytest.approx(5466.08)
-    assert found["m/black/512"][-1] == found["m/shuffled_images/512"][-1] == "26228.64"
+    # 30 × 350 without pictures; 10 × (350 + 209) with one each.
+    assert float(found["m/text_only_goal/512"][-1]) == 10500 and float(found["m/after_only/512"][-1]) == 10 * (350 + 209)
+    assert found["m/black/512"][-1] == found["m/shuffled_images/512"][-1] == "27220.00"
 
 
 def test_estimate_says_when_it_does_not_know_the_cost(here, capsys):

@@ -14,6 +14,7 @@ from evoaudit.errors import InputError, one_line
 COMMANDS = {
     "doctor": "check machine, config and keys, and say what a folder of logs holds, before anything is spent",
     "estimate": "say how many requests and dollars a config would cost",
+    "show": "show one request to a model and its answer, with its pictures",
     "keys": "list the stage keys a config uses, in words",
     "gc": "list, and with --delete remove, results no given config uses",
     "simulate": "write a simulated corpus with a known truth in the native formats",

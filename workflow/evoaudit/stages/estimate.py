@@ -2,73 +2,177 @@
 
 import argparse
 import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evoaudit import plan as plans
 from evoaudit.conditions import CONDITIONS, TASKS
+from evoaudit.config import PRICES, Config
 from evoaudit.stages import configured
 
-#: Rough but stated: text by its length, pictures by their area. Vendors differ; the meter during the run does not guess.
-CHARACTERS_A_TOKEN = 4
-PIXELS_A_TOKEN = 750
-PROMPT_CHARACTERS = 1400
-ANSWER_TOKENS = 60
+if TYPE_CHECKING:
+    from evoaudit.infer.prices import Price
+
+#: Characters of a prompt where none is made yet, and seconds a call takes where none was made yet. Rough but stated.
+PROMPT_CHARACTERS, SECONDS = 1400, 5.0
 #: Pictures shown by one instance of each slice; every action of T2 has two.
 PICTURES = {"3": 3, "4": 4, "5": 5, "click": 2, "type": 2, "select": 2, "cross": 3, "same_domain": 3, "long_skip": 3}
 #: Height over width of a usual screen.
 ASPECT = 9 / 16
 
 
+@dataclass
+class Load:
+    """What one condition asks: requests, characters of text, and pictures by width and height."""
+
+    requests: int = 0
+    characters: float = 0.0
+    pictures: Counter[tuple[int, int]] = field(default_factory=Counter)
+
+    def tokens(self, provider: str, model: str) -> float:
+        """Return input tokens."""
+        from evoaudit.infer.tokens import CHARACTERS, picture_tokens
+
+        shown = sum(n * picture_tokens(provider, model, *size) for size, n in self.pictures.items())
+        return self.characters / CHARACTERS + shown
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this subcommand's arguments."""
     configured.arguments(parser)
-    parser.add_argument(
-        "--prices", type=Path, default=Path("config/prices.yaml"), help="USD per million tokens (default: config/prices.yaml)"
-    )
+    parser.add_argument("--prices", type=Path, help="USD per million tokens (default: the config's inference.prices)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print requests, tokens and dollars for every model and condition still to be asked."""
+    """Print requests, tokens, dollars and time for every model, condition and picture size still to be asked."""
     from evoaudit.infer.prices import load
+    from evoaudit.infer.tokens import ANSWER
 
     config = configured.load(args)
     plan = plans.build(config, args.results)
-    prices = load(args.prices)
-    print(f"{'model / condition / side':<48} {'requests':>9} {'input tokens':>13} {'output':>9} {'USD':>9}")
-    total, unknown = 0.0, []
-    mined = all((args.results / "mine" / job.key / "quotas.json").is_file() for job in plan.of("mine"))
+    path = args.prices or Path(config.inference.prices)
+    prices = {} if args.prices is None and str(path) == PRICES and not path.exists() else load(path)
+    print(f"{'model / condition / side':<48} {'requests':>9} {'input tokens':>13} {'output':>9} {'time':>8} {'at most USD':>12} {'USD':>9}")
+    total, most, unknown, dated, rough = 0.0, 0.0, [], {}, False
+    made: dict[tuple, Load | None] = {}
     for job in plan.of("infer"):
         if job.settings["provider"] == "builtin":
             continue
         if (args.results / "infer" / job.key / "manifest.json").is_file():
             print(f"{job.label:<48} {'finished':>9}")
             continue
-        condition = CONDITIONS[job.settings["condition"]]
-        instances = _instances(args.results, job) or _wanted(job)
-        instances = {cut: n for cut, n in instances.items() if cut[0] in condition.tasks}
-        requests = sum(instances.values())
-        side = job.settings["max_image_side"]
-        picture = side * side * ASPECT / PIXELS_A_TOKEN
-        shown = {name: len(condition.shown([""] * PICTURES.get(name, 2))) for _, name in instances}
-        given = sum(n * (PROMPT_CHARACTERS / CHARACTERS_A_TOKEN + shown[name] * picture) for (_, name), n in instances.items())
-        written = requests * ANSWER_TOKENS
-        price = prices.get(job.settings["model"])
+        exact = _rendered(args.results, job, made)
+        rough |= exact is None
+        asks = exact or _quotas(args.results, job)
+        done, seconds = _journalled(args.results / "infer" / job.key / "journal.jsonl")
+        requests = max(0, asks.requests - done)
+        left = requests / asks.requests if asks.requests else 0.0
+        given, written = left * asks.tokens(job.settings["provider"], job.settings["model"]), requests * ANSWER
+        price = prices.get(job.settings["model"]) or prices.get(job.settings["name"])
         cost = price.usd({"input_tokens": given, "output_tokens": written}) if price else None
-        total += cost or 0.0
-        unknown += [] if price else [job.settings["model"]]
-        print(f"{job.label:<48} {requests:>9,} {given:>13,.0f} {written:>9,.0f} {'unknown' if cost is None else f'{cost:.2f}':>9}")
-    if not mined:
-        print("nothing is mined yet, so these are the quotas: at most so much")
-    missing = f"{', '.join(sorted(set(unknown)))}: no price in {args.prices}"
+        bound = price.usd({"input_tokens": given, "output_tokens": requests * job.settings["max_output_tokens"]}) if price else None
+        total, most = total + (cost or 0.0), most + (bound or 0.0)
+        if price:
+            dated[job.settings["model"]] = price
+        else:
+            unknown.append(job.settings["model"])
+        time = _time(requests, given + written, seconds or SECONDS, job.transport)
+        money = [("unknown" if usd is None else f"{usd:.2f}") for usd in (bound, cost)]
+        print(f"{job.label:<48} {requests:>9,} {given:>13,.0f} {written:>9,.0f} {time:>8} {money[0]:>12} {money[1]:>9}")
+    _footer(args.results, plan, config, path, total, most, sorted(set(unknown)), dated, rough)
+    return 0
+
+
+def _footer(
+    results: Path,
+    plan: plans.Plan,
+    config: Config,
+    path: Path,
+    total: float,
+    most: float,
+    unknown: list[str],
+    dated: dict[str, "Price"],
+    rough: bool,
+) -> None:
+    from evoaudit.infer.tokens import ANSWER
+
+    mined = all((results / "mine" / job.key / "quotas.json").is_file() for job in plan.of("mine"))
+    if rough:
+        print(
+            "nothing is mined yet, so these are the quotas: at most so much"
+            if not mined
+            else "pictures are not prepared yet: sizes are guessed"
+        )
     print(
-        f"about {total:.2f} USD" + (f", and what has no price ({missing})" if unknown else "")
+        f"answers of {ANSWER} tokens; at most: every answer as long as its bound, as reasoning may make it. Not counted: calls repeated "
+        "after faults, and the second call of an answer that hit its bound"
+    )
+    for model, price in sorted(dated.items()):
+        print(f"{model}: ${price.input:g} in, ${price.output:g} out, a million tokens, as of {price.date} ({price.source})")
+    missing = f"{', '.join(unknown)}: no price in {path}"
+    print(
+        f"about {total:.2f} USD, at most {most:.2f}" + (f", and what has no price ({missing})" if unknown else "")
         if total or not unknown
         else f"cost unknown ({missing})"
     )
-    cap = config.inference.budget_usd
-    if cap is not None:
-        print(f"inference.budget_usd stops each model at {cap:.2f} USD")
-    return 0
+    if config.inference.budget_usd is not None:
+        jobs = sum(job.settings["provider"] != "builtin" for job in plan.of("infer"))
+        cap = config.inference.budget_usd
+        print(f"inference.budget_usd stops each of the {jobs} jobs at {cap:.2f} USD: {jobs * cap:.2f} in all")
+
+
+def _rendered(results: Path, job: plans.Job, made: dict[tuple, Load | None]) -> Load | None:
+    """Return what a job asks by making its requests, None before its probes are mined and its pictures prepared."""
+    (mined,), (images,) = job.upstream["mine"], job.upstream["images"]
+    folders = results / "mine" / mined.key, results / "images" / images.key
+    if not all((folder / "manifest.json").is_file() for folder in folders):
+        return None
+    key = (mined.key, images.key, job.settings["condition"], job.settings["prompts"], job.settings["goal"], job.seed)
+    if key not in made:
+        made[key] = _make(job, *folders)
+    return made[key]
+
+
+def _make(job: plans.Job, mined: Path, images: Path) -> Load:
+    from evoaudit import prompts, store
+    from evoaudit.infer.predict import questions
+    from evoaudit.prepare import Pictures
+    from evoaudit.probes.vocabulary import vocabulary_of
+
+    load, sizes, words = Load(), {}, vocabulary_of(mined)
+    prompt_set = prompts.load(Path(job.places["prompts"]))
+    probes = {task: store.read_rows(mined, task) for task in TASKS}
+    with Pictures(images) as pictures:
+        for question in questions(probes, job.settings["runs"], job.settings["condition"], job.seed):
+            if CONDITIONS[job.settings["condition"]].pictures == "other" and question.donor is None:
+                continue
+            shown = {"condition": job.settings["condition"], "goal": job.settings["goal"], "donor": question.donor, "vocabulary": words}
+            parts = [part for message in prompts.render(prompt_set[question.task], question.probe, **shown) for part in message.parts]
+            names = [part.image_id for part in parts if isinstance(part, prompts.Image)]
+            for name in names:
+                if name not in sizes:
+                    sizes[name] = pictures.size(name) if name in pictures else None
+            if any(sizes[name] is None for name in names):
+                continue
+            load.requests += 1
+            load.characters += sum(len(part.text) for part in parts if isinstance(part, prompts.Text))
+            load.pictures.update(sizes[name] for name in names)
+    return load
+
+
+def _quotas(results: Path, job: plans.Job) -> Load:
+    """Return what a job asks by the numbers of its probes, or by their quotas."""
+    condition = CONDITIONS[job.settings["condition"]]
+    instances = _instances(results, job) or _wanted(job)
+    instances = {cut: n for cut, n in instances.items() if cut[0] in condition.tasks}
+    side = job.settings["max_image_side"]
+    requests = sum(instances.values())
+    shown = sum(n * len(condition.shown([""] * PICTURES.get(name, 2))) for (_, name), n in instances.items())
+    return Load(requests, requests * PROMPT_CHARACTERS, Counter({(side, round(side * ASPECT)): shown}))
 
 
 def _wanted(job: plans.Job) -> dict[tuple[str, str], int]:
@@ -85,3 +189,36 @@ def _instances(results: Path, job: plans.Job) -> dict[tuple[str, str], int] | No
         return None
     tasks = json.loads(path.read_text(encoding="utf-8"))["tasks"]
     return {(task, name.removeprefix("K=")): cut["taken"] for task, held in tasks.items() for name, cut in held["slices"].items()}
+
+
+def _journalled(path: Path) -> tuple[int, float | None]:
+    """Return how many good answers a job has already, and the seconds such a call took in the mean."""
+    from evoaudit.infer.base import OK
+
+    answered: dict[tuple, float] = {}
+    for record in _records(path):
+        if record.get("status") == OK:
+            answered[record.get("run"), record.get("task"), record.get("instance_id")] = record.get("latency_s") or 0.0
+    return len(answered), math.fsum(answered.values()) / len(answered) if answered else None
+
+
+def _records(path: Path) -> Iterator[dict]:
+    if path.is_file():
+        with open(path, "rb") as lines:
+            for line in lines:
+                try:
+                    record = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(record, dict):
+                    yield record
+
+
+def _time(requests: int, tokens: float, seconds: float, transport: dict) -> str:
+    """Say how long a job takes alone: by its requests in flight, or by what a minute allows."""
+    from evoaudit.infer.progress import span
+
+    bounds = [requests * seconds / transport["concurrency"]]
+    bounds += [60 * requests / transport["rpm"]] if transport["rpm"] else []
+    bounds += [60 * tokens / transport["tpm"]] if transport["tpm"] else []
+    return span(max(bounds)) if requests else "0 s"

@@ -1,0 +1,160 @@
+"""``evoaudit show``: one request and its answer, with its pictures."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evoaudit import plan as plans
+from evoaudit.conditions import TASKS
+from evoaudit.errors import InputError, one_line
+from evoaudit.stages import configured
+
+if TYPE_CHECKING:
+    from evoaudit.infer.predict import Question
+    from evoaudit.prompts import Message
+
+#: Shortest start of a request's key that names it.
+SHORTEST = 8
+#: Parameters of a request, of a job's settings.
+_PARAMETERS = ("provider", "model", "endpoint", "temperature", "condition", "max_image_side", "goal", "prompts")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this subcommand's arguments."""
+    parser.add_argument("request", help=f"an instance_id, or the first {SHORTEST} digits or more of a row's `request`")
+    configured.arguments(parser)
+    parser.add_argument("--model", help="only this model's")
+    parser.add_argument("--condition", help="only under this condition")
+    parser.add_argument("--side", type=int, help="only at this picture size")
+    parser.add_argument("--run", type=int, default=None, help="only this replicate", dest="replicate")
+    parser.add_argument("--pictures", type=Path, metavar="DIR", help="write the pictures that were sent into this folder")
+    parser.add_argument("--calls", action="store_true", help="also every call the journal holds, repeated and cut ones included")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print each matching request: parameters, messages, pictures and answer."""
+    plan = plans.build(configured.load(args), args.results, must_exist=False)
+    found = 0
+    for job in plan.of("infer"):
+        wanted = {"name": args.model, "condition": args.condition, "max_image_side": args.side}
+        if any(value is not None and job.settings[name] != value for name, value in wanted.items()):
+            continue
+        for row in _rows(args, job):
+            print(("\n" if found else "") + "\n".join(_shown(args, job, row)))
+            found += 1
+    if not found:
+        raise InputError(
+            args.request,
+            "no answer to such a request in this config's results",
+            "give an instance_id or a `request` of predictions.parquet",
+        )
+    return 0
+
+
+def _rows(args: argparse.Namespace, job: plans.Job) -> Iterator[dict[str, Any]]:
+    from evoaudit import store
+
+    folder = args.results / "infer" / job.key
+    if not (folder / "predictions.parquet").is_file():
+        return
+    for row in store.read_rows(folder, "predictions"):
+        named = row["instance_id"] == args.request
+        named |= len(args.request) >= SHORTEST and (row["request"] or "").startswith(args.request)
+        if named and args.replicate in (None, row["run"]):
+            yield row
+
+
+def _shown(args: argparse.Namespace, job: plans.Job, row: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines about one row. What models and logs wrote is shown with its control characters escaped."""
+    yield f"== {row['task']} {one_line(row['instance_id'])}: {job.label}, run {row['run']}"
+    parameters = {name: job.settings.get(name) for name in _PARAMETERS} | {"max_output_tokens": row["max_output_tokens"]}
+    yield "parameters: " + ", ".join(f"{name} {one_line(str(value))}" for name, value in parameters.items() if value is not None)
+    yield f"request: {row['request'] or 'not sent'}"
+    yield f"prompt: {row['prompt'] or 'none'}"
+    yield from _asked(args, job, row)
+    yield f"-- answer: {row['status']}" + "".join(
+        f", {name} {one_line(str(row[name]))}"
+        for name in ("finish_reason", "served", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "usd", "error")
+        if row[name] is not None
+    )
+    yield from _text(row["raw"] or "(no text)")
+    if args.calls:
+        yield from _calls(args.results / "infer" / job.key / "journal.jsonl", row)
+
+
+def _asked(args: argparse.Namespace, job: plans.Job, row: dict[str, Any]) -> Iterator[str]:
+    """Yield the messages, made again from the probe and the prompt files, and held against the hashes the row keeps."""
+    question = _question(args.results, job, row)
+    if question is None:
+        yield "-- its probe is not in results/ any more, so its messages cannot be shown"
+        return
+    from evoaudit import prompts
+    from evoaudit.infer.base import Attachments, Request, media_type, prompt_digest
+    from evoaudit.prepare import Pictures
+
+    prompt_set = prompts.load(Path(job.places["prompts"]))
+    shown = {"condition": job.settings["condition"], "goal": job.settings["goal"], "donor": question.donor}
+    messages: tuple[Message, ...] = prompts.render(prompt_set[question.task], question.probe, **shown)
+    digest = prompt_digest(Request(question.task, question.probe["instance_id"], question.run, messages))
+    if row["prompt"] not in (None, digest):
+        yield "-- prompts or probe have changed since: these are not the words that were sent"
+    prepared = args.results / "images" / job.upstream["images"][0].key
+    attachments = Attachments(Pictures(prepared) if (prepared / "prepared.parquet").is_file() else None)
+    sent, place = row["pictures"] or [], 0
+    for message in messages:
+        yield f"-- {message.role}"
+        for part in message.parts:
+            if isinstance(part, prompts.Text):
+                yield from _text(part.text)
+                continue
+            hashed = sent[place] if place < len(sent) else None
+            place += 1
+            try:
+                data, (width, height) = attachments.data(part), attachments.size(part)
+            except KeyError:
+                yield f"[picture {one_line(part.image_id)}, not prepared any more; sha256 {hashed}]"
+                continue
+            same = hashed in (None, attachments.sha256(part))
+            where = ""
+            if args.pictures is not None:
+                args.pictures.mkdir(parents=True, exist_ok=True)
+                file = args.pictures / f"{(row['request'] or digest)[:12]}-{place}.{media_type(data).removeprefix('image/')}"
+                file.write_bytes(data)
+                where = f", written to {one_line(str(file))}"
+            kind = "black picture in place of" if part.black else "picture"
+            note = "" if same else ", changed since it was sent"
+            yield f"[{kind} {one_line(part.image_id)}, {width}×{height}, sha256 {attachments.sha256(part)}{note}{where}]"
+
+
+def _question(results: Path, job: plans.Job, row: dict[str, Any]) -> "Question | None":
+    from evoaudit import store
+    from evoaudit.infer.predict import questions
+
+    mined = results / "mine" / job.upstream["mine"][0].key
+    if not (mined / f"{row['task']}.parquet").is_file():
+        return None
+    probes = {task: store.read_rows(mined, task) if task == row["task"] else [] for task in TASKS}
+    for question in questions(probes, job.settings["runs"], job.settings["condition"], job.seed):
+        if question.identity == (row["run"], row["task"], row["instance_id"]):
+            return question
+    return None
+
+
+def _calls(path: Path, row: dict[str, Any]) -> Iterator[str]:
+    if not path.is_file():
+        yield "-- no journal: a built-in solver answered, or it was removed"
+        return
+    with open(path, "rb") as lines:
+        for line in lines:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict) and all(record.get(name) == row[name] for name in ("task", "instance_id", "run")):
+                yield "-- call: " + one_line(json.dumps(record, ensure_ascii=False, sort_keys=True), 4000)
+
+
+def _text(text: str) -> Iterator[str]:
+    yield from (f"   {one_line(line, 20_000)}" for line in text.split("\n"))
