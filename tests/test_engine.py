@@ -287,7 +287,7 @@ def test_killed_five_times_under_faults_it_ends_in_the_same_bytes(serve, tmp_pat
 
 @pytest.mark.slow
 def test_killed_a_hundred_times_under_faults_it_ends_in_the_same_bytes(serve, tmp_path):
-    kill_often(serve, tmp_path, 100, 2400, seed=2)
+    kill_often(serve, tmp_path, 100, 1200, seed=2)
 
 
 def test_an_answer_is_on_disk_before_its_place_is_given_to_the_next(tmp_path, monkeypatch):

@@ -29,6 +29,7 @@ COMMANDS = {
     "pairs": "write the page for the quality control of T3 pairs",
     "images": "prepare the pictures of the probes for one maximum side",
     "infer": "ask one model under one condition",
+    "serve": "run an inference server for as long as jobs need it",
     "score": "parse and score the answers",
     "sample": "draw the audit sample",
     "signals": "no-op probe and Stage-1 signals, without any model",

@@ -258,6 +258,15 @@ class Accuracy(Section):
     t3: Chance = Field(0.7, description="chance of the right successor")
 
 
+class Serve(Section):
+    """A server of this machine that is started for a model's jobs and stopped with them."""
+
+    command: str = Field(min_length=1, description="command line that starts it; `{port}` and `{model}` are filled in")
+    port: int = Field(30000, ge=1, le=65535, description="port it listens on")
+    health: str = Field("/health", pattern=r"^/\S*$", description="path that answers with 200 once it is ready")
+    ready_s: float = Field(1800.0, gt=0, le=86_400, description="seconds it may take until then")
+
+
 class Model(Section):
     """One model to ask."""
 
@@ -278,6 +287,7 @@ class Model(Section):
     concurrency: int | None = Field(None, ge=1, le=1024)
     rpm: int | None = Field(None, ge=1, description="requests a minute that are granted for this model, over all jobs of a machine")
     tpm: int | None = Field(None, ge=1, description="tokens a minute, in and out, likewise")
+    serve: Serve | None = Field(None, description="server to start for this model's jobs; its address is the default of `base_url`")
 
     _distinct = field_validator("conditions", "max_image_side")(_distinct)
 
@@ -287,7 +297,14 @@ class Model(Section):
             raise ValueError(f"built-in models are {', '.join(BUILTIN_MODELS)}")
         if (self.accuracy is not None) != ((self.provider, self.model or self.name) == ("builtin", "simulated")):
             raise ValueError("a simulated model (provider: builtin, model: simulated) needs 'accuracy', and no other takes it")
+        if self.serve is not None and self.provider != "openai":
+            raise ValueError("only provider 'openai' can be served from this machine")
         return self
+
+    @property
+    def address(self) -> str | None:
+        """Where the model is asked, None for the provider's own address."""
+        return self.base_url or (f"http://127.0.0.1:{self.serve.port}/v1" if self.serve else None)
 
 
 #: Providers whose answers this version can fetch; the others are refused by `doctor` and by the job that would need them.

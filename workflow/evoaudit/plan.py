@@ -368,7 +368,7 @@ class _Maker:
         for condition in model.conditions or defaults.conditions:
             for side in model.max_image_side or defaults.max_image_side:
                 settings = {
-                    "endpoint": _endpoint(model.base_url),
+                    "endpoint": _endpoint(model.address),
                     "name": model.name,
                     "provider": model.provider,
                     "model": model.model or model.name,
@@ -402,7 +402,8 @@ class _Maker:
         defaults = self.config.inference
         price = self.prices.get(model.model or model.name) or self.prices.get(model.name)
         return {
-            "base_url": model.base_url,
+            "base_url": model.address,
+            "serve": model.serve and model.serve.model_dump(mode="json"),
             "api_key_env": model.api_key_env,
             "concurrency": model.concurrency or defaults.concurrency,
             "timeout_s": defaults.timeout_s,

@@ -108,6 +108,18 @@ def in_flight(provider):
     return of
 
 
+def served(wildcards):
+    """Return the state of the server a job's model is served by, where one is started for it."""
+    asked = PLAN.job("infer", wildcards.key).all_settings
+    return [f"results/serve/{asked['name']}.json"] if asked.get("serve") else []
+
+
+def serving(wildcards):
+    """Return name, model and server of a model as one canonical string."""
+    asked = next(job.all_settings for job in PLAN.of("infer") if job.settings["name"] == wildcards.model)
+    return canonical({name: asked[name] for name in ("name", "model", "serve")})
+
+
 def settings(stage):
     """Return a params function: a job's settings as one canonical string."""
     return lambda wildcards: canonical(PLAN.job(stage, wildcards.key).all_settings)

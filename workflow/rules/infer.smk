@@ -12,6 +12,7 @@ rule infer:
         mined=upstream("infer", "mine"),
         images=upstream("infer", "images"),
         data=data("infer"),
+        served=served,
     output:
         manifest="results/infer/{key}/manifest.json",
         predictions="results/infer/{key}/predictions.parquet",
@@ -36,4 +37,4 @@ rule infer:
     shell:
         "python -m evoaudit infer --settings {params.settings:q} {params.options}"
         " --mined {input.mined:q} --images {input.images:q}"
-        " --shelf results/answers --out $(dirname {output.manifest:q}) 2> {log:q}"
+        " --served {input.served:q} --shelf results/answers --out $(dirname {output.manifest:q}) 2> {log:q}"

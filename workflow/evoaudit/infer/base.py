@@ -23,7 +23,7 @@ TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 #: key, those not yet thought of included. What `condition`, `goal`, `max_image_side` and `prompts` decide is in the messages.
 NOT_SENT = frozenset(
     {"name", "condition", "goal", "max_image_side", "prompts", "runs", "base_url", "endpoint", "api_key_env", "concurrency", "timeout_s"}
-    | {"deadline_s", "retries", "budget_usd", "rpm", "tpm", "tolerate", "reuse", "fresh", "price", "schema"}
+    | {"deadline_s", "retries", "budget_usd", "rpm", "tpm", "tolerate", "reuse", "fresh", "price", "schema", "serve"}
 )
 STATUSES = frozenset(
     {

@@ -19,6 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", metavar="MANIFEST", help="the prepared pictures; not needed where no picture is shown")
     parser.add_argument("--prompts", type=Path, required=True, metavar="DIR", help="prompt folder")
     parser.add_argument("--prices", type=Path, metavar="FILE", help="USD per million tokens, where the settings give no price")
+    parser.add_argument(
+        "--served", nargs="*", type=Path, default=[], metavar="FILE", help="state of the server that was started for this job"
+    )
     parser.add_argument("--shelf", type=Path, metavar="DIR", help="folder of good answers that runs share")
 
 
@@ -48,6 +51,11 @@ def run(args: argparse.Namespace) -> int | None:
         print(f"\r{one_line(settings['name'])}: {one_line(line)}\x1b[K", end="", file=sys.stderr, flush=True)
 
     args.out.mkdir(parents=True, exist_ok=True)
+    for file in args.served:
+        from evoaudit.stages.serve import wait
+
+        say("waiting for its server")
+        wait(file, settings["name"], (settings.get("serve") or {}).get("ready_s", 600.0))
     rows = predict(
         settings,
         probes,
