@@ -553,7 +553,7 @@ def test_a_failed_stage_leaves_the_journal_and_nothing_else(serve, tmp_path, cap
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"provider": "google"}, "not in this version"),
+        ({"provider": "telepathy"}, "is unknown"),
         ({"provider": "builtin", "model": "oracle"}, "no built-in solver"),
         ({"base_url": "https://user:pw@host/v1"}, "credentials"),
         ({"base_url": "file:///etc/passwd"}, "not an http"),

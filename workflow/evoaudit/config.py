@@ -45,7 +45,7 @@ CHOICES = {
 class Section(BaseModel):
     """Base of all sections: unknown fields are refused, values are not changed after checking."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, ser_json_inf_nan="constants")
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, ser_json_inf_nan="constants", serialize_by_alias=True)
 
     @field_validator("*", mode="before")
     @classmethod
@@ -244,6 +244,9 @@ class Inference(Section):
         le=100,
         description="tries after the first for rate limits and server faults; rate limits count only while nothing else is answered",
     )
+    json_answers: bool = Field(
+        False, alias="schema", description="hold answers to the prompts' JSON schema, where the endpoint can; the paper parses free text"
+    )
     random_runs: int = Field(4, ge=1, le=1000, description="replicates of the random solver, averaged")
 
     _distinct = field_validator("conditions", "max_image_side")(_distinct)
@@ -275,7 +278,8 @@ class Model(Section):
     provider: Literal["openai", "google", "anthropic", "codex", "builtin"] = Field(description="whose SDK to use")
     model: str | None = Field(None, description="the provider's model id (default: the name)")
     family: str | None = Field(None, description="family, for the parameter trend")
-    base_url: str | None = Field(None, description="an OpenAI-compatible endpoint")
+    api: Literal["chat", "responses"] = Field("chat", description="OpenAI's protocol: Chat Completions or Responses")
+    base_url: str | None = Field(None, description="address of the service, where it is not the vendor's own")
     api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="environment variable that holds the key")
     parameters_b: float | None = Field(None, gt=0, description="total parameters, billions")
     osworld: float | None = Field(None, ge=0, le=100, description="reported OSWorld success, percent")
@@ -299,6 +303,8 @@ class Model(Section):
             raise ValueError("a simulated model (provider: builtin, model: simulated) needs 'accuracy', and no other takes it")
         if self.serve is not None and self.provider != "openai":
             raise ValueError("only provider 'openai' can be served from this machine")
+        if self.provider != "openai" and self.api != "chat":
+            raise ValueError("only provider 'openai' has a choice of 'api'")
         return self
 
     @property
@@ -308,7 +314,7 @@ class Model(Section):
 
 
 #: Providers whose answers this version can fetch; the others are refused by `doctor` and by the job that would need them.
-MODEL_PROVIDERS = frozenset({"builtin", "openai"})
+MODEL_PROVIDERS = frozenset({"anthropic", "builtin", "codex", "google", "openai"})
 JUDGE_PROVIDERS = frozenset({"builtin"})
 BUILTIN_MODELS = ("random", "majority", "image-similarity", "ocr-difference", "simulated")
 BUILTIN_JUDGES = frozenset({"rules", "simulated"})
@@ -613,7 +619,7 @@ def _inner(annotation: Any) -> type[BaseModel] | None:
 
 def _names_at(location: list[str]) -> list[str]:
     model = _model_at(location)
-    return list(model.model_fields) if model else []
+    return [field.alias or name for name, field in model.model_fields.items()] if model else []
 
 
 def _described(location: list[str]) -> str:
@@ -642,6 +648,7 @@ def option_table() -> str:
         properties = model.model_json_schema()["properties"]
         for name, field in model.model_fields.items():
             inner = _inner(field.annotation)
+            name = field.alias or name
             path = f"{prefix}{name}"
             if inner is not None and inner is not PerAgent:
                 ends = {"tuple": "[].", "dict[": ".<name>."}

@@ -141,11 +141,7 @@ class _Maker:
         for kind, entries, known in (("model", self.config.models, MODEL_PROVIDERS), ("judge", self.config.judges, JUDGE_PROVIDERS)):
             for entry in entries:
                 if entry.provider not in known:
-                    mend = (
-                        "use 'openai' with the vendor's OpenAI-compatible base_url"
-                        if kind == "model"
-                        else "use a built-in judge, or label files in audit.labels"
-                    )
+                    mend = f"use {', '.join(sorted(known))}" if kind == "model" else "use a built-in judge, or label files in audit.labels"
                     raise InputError(f"{kind} '{entry.name}'", f"provider '{entry.provider}' is not in this version", mend)
         for model in self.config.models:
             if model.provider == "builtin" and (model.model or model.name) == extras.OCR_MODEL:
@@ -381,6 +377,9 @@ class _Maker:
                     "prompts": self.digest(prompts, "inference.prompts", folder=True),
                     **made_up,
                 }
+                # Named only where they are not the default, so that jobs older than these settings keep their keys.
+                settings |= {"api": model.api} if model.api != "chat" else {}
+                settings |= {"schema": True} if defaults.json_answers else {}
                 # Under another name nothing is reused, so the run is part of what an answer is.
                 settings |= {"fresh": self.config.run.name} if defaults.reuse == "none" and model.provider != "builtin" else {}
                 transport = {} if model.provider == "builtin" else self.transport(model)

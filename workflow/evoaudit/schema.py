@@ -232,7 +232,7 @@ PREDICTIONS = pa.schema(
             "status",
             _S,
             "`ok`, `refused`, `content_filter`, `truncated`, `context_overflow`, `auth`, `rate_limited`, `server`, `timeout`, "
-            "`empty`, `http_error` or `picture_missing`",
+            "`empty`, `http_error`, `picture_missing` or `picture_limit`",
         ),
         _field("finish_reason", _S, "the service's own word for why the answer ended"),
         _field("served", _S, "model the service says it asked"),

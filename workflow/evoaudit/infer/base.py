@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from io import BytesIO
@@ -39,9 +39,15 @@ STATUSES = frozenset(
         "empty",
         "http_error",
         "picture_missing",
+        "picture_limit",
     }
 )
 
+#: Words of a JSON schema that not every endpoint decodes by.
+_CHECKS = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+    | {"minLength", "maxLength", "pattern", "format", "minItems", "maxItems", "uniqueItems"}
+)
 #: Pictures kept encoded in memory at a time.
 _KEPT = 128
 
@@ -62,6 +68,8 @@ class Request:
     instance_id: str
     run: int
     messages: tuple[Message, ...]
+    #: JSON schema the answer must follow, where the endpoint can hold it to one; see `closed`.
+    schema: Mapping[str, Any] | None = None
 
     def images(self) -> list[Image]:
         return [part for message in self.messages for part in message.parts if isinstance(part, Image)]
@@ -111,7 +119,8 @@ class Attachments:
         self._pictures = pictures
         self._hashes: dict[Image, str] = {}
         self._sizes: dict[str, tuple[int, int]] = {}
-        self.url = lru_cache(maxsize=_KEPT)(self._url)
+        self._lengths: dict[Image, int] = {}
+        self.base64 = lru_cache(maxsize=_KEPT)(self._base64)
 
     def survey(self, images: Iterable[Image]) -> None:
         """Hash and measure pictures beforehand, in the order they are stored in, so that each is read once."""
@@ -139,12 +148,19 @@ class Attachments:
     def sha256(self, image: Image) -> str:
         """Return the hash of the bytes that are sent."""
         if image not in self._hashes:
-            self._hashes[image] = hashlib.sha256(self.data(image)).hexdigest()
+            data = self.data(image)
+            self._hashes[image], self._lengths[image] = hashlib.sha256(data).hexdigest(), len(data)
         return self._hashes[image]
 
-    def _url(self, image: Image) -> str:
+    def length(self, image: Image) -> int:
+        """Return the number of bytes that are sent, before base64."""
+        self.sha256(image)
+        return self._lengths[image]
+
+    def _base64(self, image: Image, url_safe: bool = False) -> tuple[bytes, bytes]:
+        """Return the media type and the base64 of a picture; kept for the requests that follow."""
         data = self.data(image)
-        return f"data:{media_type(data)};base64,{base64.b64encode(data).decode('ascii')}"
+        return media_type(data).encode("ascii"), (base64.urlsafe_b64encode if url_safe else base64.b64encode)(data)
 
 
 @lru_cache(maxsize=32)
@@ -191,6 +207,19 @@ def _sha256(text: str) -> str:
 
 def _part(part: Text | Image, attachments: Attachments) -> list[str]:
     return ["text", part.text] if isinstance(part, Text) else ["image", attachments.sha256(part)]
+
+
+def closed(schema: Any) -> Any:
+    """Return a JSON schema as strict decoders take it: objects are closed and whole, and what only a check could tell is left out."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: inner if name == "enum" else closed(inner) for name, inner in schema.items() if name not in _CHECKS}
+    if isinstance(schema.get("properties"), dict):
+        found["properties"] = {name: closed(inner) for name, inner in schema["properties"].items()}
+        found |= {"required": list(schema["properties"]), "additionalProperties": False}
+    return found
 
 
 def missing_picture(image: Image, attachments: Attachments) -> bool:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from evoaudit import conditions, extras, prompts, store
-from evoaudit.conditions import CONDITIONS
+from evoaudit.conditions import CONDITIONS, TASKS
 from evoaudit.errors import InputError
-from evoaudit.infer import builtin, gate, simulated
-from evoaudit.infer.base import OK, TOKENS, Attachments, Pictures, Provider, Request, count, missing, prompt_digest, request_key
+from evoaudit.infer import gate, providers, simulated
+from evoaudit.infer import limits as picture_limits
+from evoaudit.infer.base import OK, TOKENS, Attachments, Pictures, Provider, Request, closed, count, missing, prompt_digest, request_key
 from evoaudit.infer.engine import Ask, Budget, Engine, Limits
 from evoaudit.infer.journal import NAME, Journal, Shelf
 from evoaudit.infer.prices import Price
@@ -22,7 +23,6 @@ from evoaudit.parse import VOCABULARY
 
 Probes = Mapping[str, list[dict[str, Any]]]
 Identity = tuple[int, str, str]
-_UNUSED = ("google", "anthropic", "codex")
 #: Share of the requests that may stay unanswered where a job does not say.
 TOLERATED = 0.01
 
@@ -84,10 +84,6 @@ def predict(
     attachments = Attachments(pictures)
     if settings["provider"] == "builtin":
         return _solve(settings, asked, attachments, seed, threads, shown)
-    if settings["provider"] != "openai":
-        where = f"model '{settings['name']}': provider '{settings['provider']}'"
-        what = "is not in this version" if settings["provider"] in _UNUSED else "is unknown"
-        raise InputError(where, what, "use 'openai' with the vendor's OpenAI-compatible base_url")
     price = Price.model_validate(settings["price"]) if settings.get("price") else None
     price = price or (prices or {}).get(settings["model"]) or (prices or {}).get(settings["name"])
     return _Asking(settings, asked, attachments, prompt_set, price, say, shown).rows(out, seed or 0, progress or Progress(say), shelf)
@@ -126,6 +122,9 @@ def _no_donor(question: Question, condition: str) -> dict[str, Any] | None:
 def _solve(
     settings: dict[str, Any], asked: list[Question], attachments: Attachments, seed: int | None, threads: int, shown: dict[str, Any]
 ) -> list[dict[str, Any]]:
+    # What the solvers need, asking a model does not: 40 MB.
+    from evoaudit.infer import builtin
+
     name = settings.get("model") or settings["name"]
     if name not in (known := (*builtin.NAMES, simulated.NAME)):
         raise InputError(f"model '{settings['name']}'", f"'{name}' is no built-in solver", f"choose one of {', '.join(known)}")
@@ -182,6 +181,7 @@ class _Asking:
         self.settings, self.asked, self.attachments, self.prompt_set = settings, asked, attachments, prompt_set
         self.price, self.say, self.shown = price, say, shown
         self.limits = Limits(**{field.name: value for field in fields(Limits) if (value := settings.get(field.name)) is not None})
+        self.schemas = {task: closed(prompt_set[task].answer) if settings.get("schema") else None for task in TASKS}
         self.doubled = {**settings, "max_output_tokens": 2 * self.limits.max_output_tokens}
         #: Questions that cannot be asked, and why.
         self.lost: dict[Identity, dict[str, Any]] = {}
@@ -196,14 +196,12 @@ class _Asking:
         return f"model '{self.settings['name']}'"
 
     def provider(self, settings: dict[str, Any]) -> Provider:
-        from evoaudit.infer.openai_chat import OpenAIChat
-
-        return OpenAIChat(settings, self.attachments, self.limits.timeout_s)
+        return providers.make(settings, self.attachments, self.limits.timeout_s)
 
     def request(self, question: Question) -> Request:
         words = self.settings.get("vocabulary", VOCABULARY)
         messages = prompts.render(self.prompt_set[question.task], question.probe, donor=question.donor, vocabulary=words, **self.shown)
-        return Request(question.task, question.probe["instance_id"], question.run, messages)
+        return Request(question.task, question.probe["instance_id"], question.run, messages, self.schemas[question.task])
 
     def rows(self, out: Path, seed: int, progress: Progress, shelf: Path | None) -> list[dict[str, Any]]:
         if self.limits.budget_usd is not None and self.price is None:
@@ -230,6 +228,7 @@ class _Asking:
     def _identify(self) -> None:
         """Find each question's key, or why it cannot be asked; requests are not kept, since they are many and soon made again."""
         images = set()
+        bounds = picture_limits.of(self.settings)
         for question in self.asked:
             if alone := _no_donor(question, self.shown["condition"]):
                 self.lost[question.identity] = alone
@@ -242,6 +241,10 @@ class _Asking:
             request = self.request(question)
             if lost := missing(request, self.attachments):
                 self.lost[question.identity] = _no_picture(lost)
+                continue
+            sizes = [(*self.attachments.size(image), self.attachments.length(image)) for image in request.images()]
+            if over := picture_limits.exceeded(bounds, sizes):
+                self.lost[question.identity] = {"status": "picture_limit", "error": f"not sent: {over}"}
                 continue
             self.keys[question.identity] = request_key(self.settings, request, self.attachments)
             self.traces[question.identity] = (prompt_digest(request), [self.attachments.sha256(image) for image in request.images()])

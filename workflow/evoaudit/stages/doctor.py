@@ -20,6 +20,7 @@ from evoaudit.stages import configured
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 PACKAGES = (
     "snakemake",
+    "aiohttp",
     "pyarrow",
     "duckdb",
     "numpy",
@@ -273,12 +274,16 @@ def _config(args: argparse.Namespace, page: _Page) -> Iterator[tuple[str, str]]:
 
 
 def _providers(config: Config) -> Iterator[tuple[str, str]]:
+    from evoaudit.infer import codex
+
     for kind, entries in (("model", config.models), ("judge", config.judges)):
         for entry in entries:
             if entry.api_key_env and not os.environ.get(entry.api_key_env):
                 yield FAIL, f"{kind} '{entry.name}': the environment variable {entry.api_key_env} is not set; export it with the key"
             elif entry.base_url and not _answers(entry.base_url):
                 yield WARN, f"{kind} '{entry.name}': nothing answers at {entry.base_url}; start the server, or mend base_url"
+            elif entry.provider == "codex" and (fault := codex.problem()) is not None:
+                yield FAIL, f"{kind} '{entry.name}': {fault[0]}; {fault[1]}"
             else:
                 yield OK, f"{kind} '{entry.name}'"
 
