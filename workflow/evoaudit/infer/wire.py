@@ -28,6 +28,8 @@ from evoaudit.prompts import Image
 LONGEST_REPLY = 32 << 20
 #: Shortest key that is blotted out of texts; shorter ones are placeholders such as "EMPTY" or "x".
 _SHORTEST_KEY = 8
+#: Pieces from this size on are written without being copied, bytes.
+_LARGE = 1 << 14
 #: Seconds a connection may take to come about.
 _CONNECT = 30.0
 
@@ -254,7 +256,7 @@ class HTTPProvider(ABC):
 
 
 class _Body(Payload):
-    """A body in pieces that are joined when it is written."""
+    """A body in pieces. Pictures go to the socket as they lie in memory; what stands between them is joined."""
 
     def __init__(self, pieces: list[bytes]) -> None:
         super().__init__(pieces, content_type="application/json")
@@ -264,7 +266,15 @@ class _Body(Payload):
         return b"".join(self._value).decode(encoding, errors)
 
     async def write(self, writer: Any) -> None:
-        await writer.write(b"".join(self._value))
+        small: list[bytes] = []
+        for piece in self._value:
+            if len(piece) < _LARGE:
+                small.append(piece)
+                continue
+            await writer.write(b"".join(small))
+            await writer.write(piece)
+            small.clear()
+        await writer.write(b"".join(small))
 
 
 def _string(text: str) -> bytes:
