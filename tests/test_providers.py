@@ -399,3 +399,43 @@ def test_all_28_configurations_of_the_paper_run_from_one_config(serve, tmp_path,
         body = server.calls[-1].body
         assert body.get("temperature", body.get("generationConfig", {}).get("temperature")) == 0
     assert spoken == {"chat", "google", "anthropic"} and len(server.calls) == len(jobs)
+
+
+MODEL_RECORDS = {
+    "openai": {"object": "list", "data": [{"id": "org/model", "object": "model", "created": 0, "owned_by": "x"}]},
+    "anthropic": {"id": "org/model", "type": "model", "display_name": "M", "created_at": "2026-01-01T00:00:00Z"},
+    "google": {"name": "models/gemini-x", "version": "1"},
+}
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])
+def test_doctor_asks_each_service_for_its_model_by_the_vendors_sdk(serve, tmp_path, capsys, provider):
+    replies = {
+        "known": Reply(payload=MODEL_RECORDS[provider]),
+        "other": Reply(payload={"object": "list", "data": []}) if provider == "openai" else fault(provider, "model"),
+        "refused": fault("chat" if provider == "openai" else provider, "auth"),
+        "broken": Reply(400, b"<html>"),
+    }
+    said = {}
+    for name, reply in replies.items():
+        server = serve(lambda call, reply=reply: reply)
+        address = server.url("chat" if provider == "openai" else provider)
+        model = {"name": "m", "provider": provider, "base_url": address, "api_key_env": "EVOAUDIT_TEST_KEY"}
+        model["model"] = "gemini-x" if provider == "google" else "org/model"
+        (tmp_path / "c.yaml").write_text(json.dumps({"models": [model], "judges": []}))
+        failed = main(["doctor", "--online", "--configfile", str(tmp_path / "c.yaml"), "--results", str(tmp_path / "results")])
+        said[name] = next(line for line in capsys.readouterr().out.splitlines() if "model 'm'" in line)
+        assert failed == (name in ("other", "refused")) and CANARY not in said[name] and server.calls
+    assert said["known"].startswith("ok") and "takes the key and knows" in said["known"]
+    assert said["other"].startswith("FAIL") and "knows no model" in said["other"]
+    assert said["refused"].startswith("FAIL") and "refused the key; set EVOAUDIT_TEST_KEY" in said["refused"]
+    assert said["broken"].startswith("warn") and "could not be asked" in said["broken"]
+
+
+def test_doctor_says_when_a_model_is_shut_down(serve, tmp_path, capsys):
+    listed = {"object": "list", "data": [{**MODEL_RECORDS["openai"]["data"][0], "shutdown_date": "2027-01-14"}]}
+    server = serve(lambda call: Reply(payload=listed))
+    model = {"name": "m", "provider": "openai", "model": "org/model", "base_url": server.url("chat")}
+    (tmp_path / "c.yaml").write_text(json.dumps({"models": [model]}))
+    main(["doctor", "--online", "--configfile", str(tmp_path / "c.yaml"), "--results", str(tmp_path / "results")])
+    assert "warn  model 'm': org/model is shut down on 2027-01-14; ask it before" in capsys.readouterr().out

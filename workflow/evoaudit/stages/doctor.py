@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from evoaudit import plan as plans
-from evoaudit.config import Config
+from evoaudit.config import Config, Judge, Model
 from evoaudit.errors import InputError, one_line
 from evoaudit.resources import ROOT
 from evoaudit.stages import configured
@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder of raw logs or of results to look at (without it: check this machine, the config and its keys)",
     )
     parser.add_argument("--kind", help="native format of the logs in PATH (default: find out)")
+    parser.add_argument("--online", action="store_true", help="also ask each service whether it takes the key and knows the model (free)")
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
     parser.add_argument("--threads", type=int, default=0, help="threads that decode pictures (default: as many as cores, 8 at most)")
     configured.arguments(parser)
@@ -263,7 +264,7 @@ def _config(args: argparse.Namespace, page: _Page) -> Iterator[tuple[str, str]]:
     yield OK, f"run '{config.run.name}': {len(plan.jobs)} jobs, {done} finished"
     for name in plan.unlocked:
         yield WARN, f"source '{name}': not downloaded yet; run `snakemake download --cores N` with this config"
-    yield from _providers(config)
+    yield from _providers(config, args.online)
     if not config.sources and not config.audit.frame:
         yield WARN, "no sources: only the static tables will have rows"
     finished = [job for job in plan.of("normalise") if (args.results / "normalise" / job.key / "manifest.json").is_file()]
@@ -273,7 +274,7 @@ def _config(args: argparse.Namespace, page: _Page) -> Iterator[tuple[str, str]]:
         yield FAIL, str(error)
 
 
-def _providers(config: Config) -> Iterator[tuple[str, str]]:
+def _providers(config: Config, online: bool) -> Iterator[tuple[str, str]]:
     from evoaudit.infer import codex
 
     for kind, entries in (("model", config.models), ("judge", config.judges)):
@@ -284,8 +285,26 @@ def _providers(config: Config) -> Iterator[tuple[str, str]]:
                 yield WARN, f"{kind} '{entry.name}': nothing answers at {entry.base_url}; start the server, or mend base_url"
             elif entry.provider == "codex" and (fault := codex.problem()) is not None:
                 yield FAIL, f"{kind} '{entry.name}': {fault[0]}; {fault[1]}"
+            elif online and entry.provider != "builtin":
+                yield _looked_up(kind, entry)
             else:
                 yield OK, f"{kind} '{entry.name}'"
+
+
+def _looked_up(kind: str, entry: Model | Judge) -> tuple[str, str]:
+    """Ask a service for a model, and say what it said."""
+    from evoaudit.infer import lookup
+
+    settings = {**entry.model_dump(mode="json"), "model": entry.model or entry.name}
+    try:
+        day = lookup.look_up(settings)
+    except InputError as error:
+        return FAIL, str(error)
+    except lookup.Unknown as error:
+        return WARN, f"{kind} '{entry.name}': {error}"
+    if day:
+        return WARN, f"{kind} '{entry.name}': {settings['model']} is shut down on {one_line(day, 40)}; ask it before"
+    return OK, f"{kind} '{entry.name}': the service takes the key and knows {settings['model']}"
 
 
 def _answers(base_url: str) -> bool:
