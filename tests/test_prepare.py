@@ -5,6 +5,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -173,3 +174,18 @@ def test_decoding_for_the_models_and_for_the_tables_agree(tmp_path):
         out = io.BytesIO()
         picture.save(out, "PNG")
         assert np.array_equal(np.asarray(pictures.decode(out.getvalue(), "here")), pictures.inspect(out.getvalue()).pixels)
+
+
+@pytest.mark.parametrize("how", [{"compression": "none", "use_dictionary": False}, {"compression": "zstd"}, {"compression": "none"}])
+def test_pictures_are_read_back_byte_for_byte_however_the_file_is_packed(tmp_path, how):
+    # Equal beginnings, one picture inside another, and an empty one: none may be taken for another.
+    datas = [b"", b"\x89PNG" * 40, b"\x89PNG" * 80, b"\x89PNG" * 40, bytes(range(256)) * 9000, b"\x89PNG" * 80 + b"!"]
+    same = {"max_image_side": 64, "height": 2, "format": "PNG", "resampling": "none"}
+    rows = [{"image_id": f"{n:02}", "width": n + 1, "data": data, **same} for n, data in enumerate(datas * 7)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema.TABLES["prepared"]), tmp_path / "prepared.parquet", row_group_size=16, **how)
+    with prepare.load(tmp_path) as found:
+        for row in rows[::-1] + rows:
+            assert (found.get(row["image_id"]), found.size(row["image_id"])) == (row["data"], (row["width"], 2))
+        assert "00" in found and "0" not in found and "99" not in found
+        with pytest.raises(KeyError):
+            found.get("07x")

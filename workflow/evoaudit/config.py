@@ -275,7 +275,7 @@ class Model(Section):
 
     name: Name = Field(description="the row's name in every table")
     group: Literal["open", "closed", "baseline"] = Field("open", description="group in the tables")
-    provider: Literal["openai", "google", "anthropic", "codex", "builtin"] = Field(description="whose SDK to use")
+    provider: Literal["openai", "google", "anthropic", "codex", "builtin"] = Field(description="who is asked, and how")
     model: str | None = Field(None, description="the provider's model id (default: the name)")
     family: str | None = Field(None, description="family, for the parameter trend")
     api: Literal["chat", "responses"] = Field("chat", description="OpenAI's protocol: Chat Completions or Responses")

@@ -87,7 +87,8 @@ class HTTPProvider(ABC):
         #: Parameters of every request; a model that does not take one is asked without it.
         self._parameters = {name: value for name, value in self.parameters(settings).items() if value is not None}
         self._session: aiohttp.ClientSession | None = None
-        self._proxy = None if proxy_bypass(self._host) else getproxies().get(urlsplit(self._base).scheme)
+        proxies = {} if proxy_bypass(self._host) else getproxies()
+        self._proxy = proxies.get(urlsplit(self._base).scheme) or proxies.get("all")
         self._string = lru_cache(maxsize=1024)(_string)
 
     @abstractmethod
