@@ -285,7 +285,7 @@ def _providers(config: Config, online: bool) -> Iterator[tuple[str, str]]:
                 yield WARN, f"{kind} '{entry.name}': nothing answers at {entry.base_url}; start the server, or mend base_url"
             elif entry.provider == "codex" and (fault := codex.problem()) is not None:
                 yield FAIL, f"{kind} '{entry.name}': {fault[0]}; {fault[1]}"
-            elif online and entry.provider != "builtin":
+            elif online and entry.provider != "builtin" and not getattr(entry, "serve", None):
                 yield _looked_up(kind, entry)
             else:
                 yield OK, f"{kind} '{entry.name}'"
