@@ -333,6 +333,18 @@ def test_progress_says_rate_faults_money_and_time_left():
     assert [span(seconds) for seconds in (0.2, 119, 121, 7199, 7300)] == ["1 s", "119 s", "2 min", "120 min", "2 h"]
 
 
+def test_the_workflow_bounds_the_requests_in_flight(serve, tmp_path):
+    def answer(body: dict, n: int) -> tuple:
+        time.sleep(0.02)
+        return 200, {}, reply(GOOD)
+
+    endpoint = serve(answer)
+    mined = write_probes(tmp_path / "mined", t3(*(f"i-{n}" for n in range(20))))
+    settings = settings_for(endpoint, condition="metadata", concurrency=8)
+    assert main(command(settings, mined, tmp_path / "out", "--in-flight", "0", "3", "0")) == 0
+    assert 2 <= endpoint.most <= 3
+
+
 def test_a_run_in_a_log_is_quiet_and_names_no_key(serve, tmp_path, capsys):
     endpoint = serve(lambda body, n: (200, {}, reply(GOOD)))
     mined = write_probes(tmp_path / "mined", t3(*(f"i-{n}" for n in range(20))))

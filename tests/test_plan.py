@@ -102,3 +102,21 @@ def test_every_keyed_stage_is_a_subcommand_with_declared_data():
 
 def test_names_of_tables_and_figures_are_unique():
     assert len(set(TABLES)) == len(TABLES) and len(set(FIGURES)) == len(FIGURES)
+
+
+def test_how_a_model_is_asked_is_no_part_of_its_answers_but_a_run_that_reuses_nothing_is(tmp_path):
+    (tmp_path / "p.yaml").write_text("models: {m: {input: 1, output: 2, date: 2026-01-02, source: x}}")
+
+    def job(run="a", inference=None, **more):
+        models = [{"name": "m", "provider": "openai", **more}]
+        return build(sources=SIM, models=models, run={"name": run}, inference=inference or {}).of("infer")[0]
+
+    plain = job()
+    ways = {"tolerate": 3, "deadline_s": 9, "budget_usd": 1, "prices": str(tmp_path / "p.yaml"), "reuse": "all"}
+    asked = job(inference=ways, rpm=5, tpm=7, concurrency=2)
+    assert asked.key == plain.key == job(run="b").key
+    assert asked.all_settings["price"]["output"] == 2 and asked.all_settings["rpm"] == 5 and asked.all_settings["reuse"] == "all"
+    fresh = {job(run=name, inference={"reuse": "none"}).key for name in ("a", "b")}
+    assert len(fresh) == 2 and plain.key not in fresh
+    with pytest.raises(InputError, match="file not found"):
+        job(inference={"prices": str(tmp_path / "none.yaml")})

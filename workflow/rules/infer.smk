@@ -37,4 +37,5 @@ rule infer:
     shell:
         "python -m evoaudit infer --settings {params.settings:q} {params.options}"
         " --mined {input.mined:q} --images {input.images:q}"
+        " --in-flight {resources.openai} {resources.google} {resources.anthropic} {resources.codex} {resources.local}"
         " --served {input.served:q} --shelf results/answers --out $(dirname {output.manifest:q}) 2> {log:q}"

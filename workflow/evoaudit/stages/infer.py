@@ -22,6 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--served", nargs="*", type=Path, default=[], metavar="FILE", help="state of the server that was started for this job"
     )
+    parser.add_argument(
+        "--in-flight", nargs="+", type=int, default=[], metavar="N", help="bound on the requests in flight, the largest of these"
+    )
     parser.add_argument("--shelf", type=Path, metavar="DIR", help="folder of good answers that runs share")
 
 
@@ -38,6 +41,8 @@ def run(args: argparse.Namespace) -> int | None:
     for name in _NEEDED:
         if settings.get(name) is None:
             raise InputError("--settings", f"has no '{name}'", f"give {', '.join(_NEEDED)}")
+    if (most := max(args.in_flight, default=0)) and settings.get("concurrency"):
+        settings["concurrency"] = min(settings["concurrency"], most)
     prompt_set = prompts.load(args.prompts)
     prompts.check(prompt_set, settings["condition"], settings.get("goal", "shown"))
     probes = {task: store.read_rows(common.folder_of(args.mined), task) for task in TASKS}
