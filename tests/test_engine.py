@@ -254,7 +254,7 @@ def kill_often(serve, tmp_path: Path, kills: int, n: int, seed: int) -> None:
     while done < kills:
         before = len(endpoint.calls)
         process = subprocess.Popen(argv, env=os.environ, stderr=subprocess.DEVNULL)
-        target = before + draw.randint(1, max(2, n // kills))
+        target = before + draw.randint(1, max(2, n // (2 * kills)))
         while len(endpoint.calls) < target and process.poll() is None:
             time.sleep(0.001)
         time.sleep(draw.random() * 0.03)
@@ -287,7 +287,7 @@ def test_killed_five_times_under_faults_it_ends_in_the_same_bytes(serve, tmp_pat
 
 @pytest.mark.slow
 def test_killed_a_hundred_times_under_faults_it_ends_in_the_same_bytes(serve, tmp_path):
-    kill_often(serve, tmp_path, 100, 1200, seed=2)
+    kill_often(serve, tmp_path, 100, 1800, seed=2)
 
 
 def test_an_answer_is_on_disk_before_its_place_is_given_to_the_next(tmp_path, monkeypatch):

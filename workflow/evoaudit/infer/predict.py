@@ -188,8 +188,6 @@ class _Asking:
         #: Question → keys of its request with the bound on output, and with the doubled one where that was, or is to be, asked.
         self.keys: dict[Identity, str] = {}
         self.again: dict[Identity, str] = {}
-        #: What the rows say of a request besides its answer.
-        self.traces: dict[Identity, tuple[str, list[str]]] = {}
 
     @property
     def where(self) -> str:
@@ -247,7 +245,6 @@ class _Asking:
                 self.lost[question.identity] = {"status": "picture_limit", "error": f"not sent: {over}"}
                 continue
             self.keys[question.identity] = request_key(self.settings, request, self.attachments)
-            self.traces[question.identity] = (prompt_digest(request), [self.attachments.sha256(image) for image in request.images()])
 
     def _rekey(self, question: Question) -> str:
         """Return the key with the doubled bound on output."""
@@ -353,7 +350,7 @@ class _Asking:
             return _row(self.settings, question, self.lost[identity])
         record = self._final(identity, journal)
         calls = [*journal.calls(self.keys[identity]), *journal.calls(self.again.get(identity, ""))]
-        prompt, pictures = self.traces[identity]
+        request = self.request(question)
         hit = any(call["status"] == "truncated" for call in calls)
         again = record.get("again", False)
         return _row(
@@ -366,8 +363,8 @@ class _Asking:
             max_output_tokens=(self.doubled if again else self.settings).get("max_output_tokens"),
             reused=bool(record.get("reused")),
             request=self.again[identity] if again else self.keys[identity],
-            prompt=prompt,
-            pictures=pictures,
+            prompt=prompt_digest(request),
+            pictures=[self.attachments.sha256(image) for image in request.images()],
         )
 
 
