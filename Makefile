@@ -30,6 +30,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/preparation.py
 	$(BIN)/python benchmarks/statistics_and_figures.py
+	$(BIN)/python benchmarks/inference.py
 
 environment: $(READY)
 

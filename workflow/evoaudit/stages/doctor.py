@@ -21,6 +21,7 @@ OK, WARN, FAIL = "ok", "warn", "FAIL"
 PACKAGES = (
     "snakemake",
     "aiohttp",
+    "anthropic",
     "pyarrow",
     "duckdb",
     "numpy",
@@ -29,6 +30,7 @@ PACKAGES = (
     "matplotlib",
     "pydantic",
     "jinja2",
+    "google-genai",
     "openai",
     "huggingface-hub",
     "protobuf",
