@@ -1,6 +1,7 @@
 """About how many tokens a request is, before it is sent. Rough but stated; the meter during the run does not guess.
 
-Pictures as the vendors' pages on vision, and measurements published on 2026-09 for one picture at ten sizes, give them.
+Pictures as others' summaries of the vendors' rules, and measurements published in September 2026 of one picture at ten sizes, give
+them; the vendors' own pages were not read.
 """
 
 import math
