@@ -369,7 +369,7 @@ def test_what_is_copied_over_and_over_is_counted(maker: bytes, expected: str | N
     things = text + b"](" + b"h\x00" * 100_000 + b"e\x94" + b"}(" + pairs + b"u\x94" + b"(" + b"h\x00" * 100_000 + b"t\x94"
     start = time.process_time()
     assert reason(read(tmp_path, HEAD + things + maker * 50_000 + b".")) == expected
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < 60
 
 
 def test_a_gzip_bomb_stops_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def answers(panel: Panel) -> list[dict]:
                     "n_fault": sum(m for name, m in why.items() if name not in ("ok", *NAMED, *NOT_SENT)) if told else None,
                     "max_image_side": one.side,
                     "runs": one.runs,
-                    "simulated": bool(np.any(panel.items[task].simulated)),
+                    "simulated": bool(np.any(panel.items[task].simulated)) or one.simulated,
                 }
             )
     return rows
