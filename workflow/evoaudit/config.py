@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from evoaudit import conditions as known
 from evoaudit.errors import InputError
+from evoaudit.givenfile import read_given
 from evoaudit.sources import MODULES
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -30,6 +31,8 @@ Kind = Literal[(*sorted(MODULES), "simulated")]
 Conditions = tuple[Literal[(*known.NAMES,)], ...]
 #: Prices that are used where they are there.
 PRICES = "config/prices.yaml"
+#: Bytes of a YAML file at most.
+LARGEST = 64 * 2**20
 SIMULATED_FORMATS = ("mind2web", "weblinx", "agentrewardbench", "osworld", "plain")
 
 
@@ -519,12 +522,8 @@ _Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 def read_yaml(path: Path, whole: bool = True) -> Any:
     """Read a YAML file; a file that is missing, not text or not YAML is one clear error."""
     try:
-        with open(path, encoding="utf-8-sig") as handle:
-            value = yaml.load(handle, Loader=_Strict)
-    except FileNotFoundError:
-        raise InputError(path, "file not found", "give the right path, relative to the working directory") from None
-    except IsADirectoryError:
-        raise InputError(path, "is a folder, not a YAML file") from None
+        raw = read_given(path, LARGEST, "give the right path, relative to the working directory")
+        value = yaml.load(raw.decode("utf-8-sig"), Loader=_Strict)
     except UnicodeDecodeError as error:
         raise InputError(path, f"is not UTF-8 (byte {error.start})", "save it as UTF-8") from None
     except yaml.YAMLError as error:
@@ -533,8 +532,6 @@ def read_yaml(path: Path, whole: bool = True) -> Any:
         raise InputError(f"{path}{line}", f"is not YAML: {getattr(error, 'problem', None) or error}", "mend that line") from None
     except RecursionError:
         raise InputError(path, "is nested too deeply", "start from config/config.yaml") from None
-    except ValueError:  # a name with a NUL in it
-        raise InputError(path, "is not the name of a file", "give the right path, relative to the working directory") from None
     if value is None:
         return {} if whole else None
     if whole and not isinstance(value, dict):

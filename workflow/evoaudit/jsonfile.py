@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from evoaudit.errors import InputError
+from evoaudit.givenfile import open_given
 
 
 def read_json(path: Path) -> Any:
     """Return the value of a JSON file another stage wrote; one that is missing or damaged is one clear error."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(path, "file not found", "run the stage that writes it") from None
+        with open_given(path, "run the stage that writes it") as handle:
+            return json.loads(handle.read().decode())
     except ValueError as error:
         raise InputError(path, f"not JSON ({error})", "delete its folder and run again") from None

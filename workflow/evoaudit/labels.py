@@ -16,6 +16,7 @@ from pathlib import Path
 from evoaudit import codebook
 from evoaudit.codebook import Codebook
 from evoaudit.errors import InputError, one_line
+from evoaudit.givenfile import read_given
 from evoaudit.store import text
 
 FIELDS = (
@@ -136,15 +137,10 @@ def _records(path: Path) -> Iterator[tuple[str, dict | Finding]]:
 
 
 def _content(path: Path) -> str:
+    smaller = f"split it into parts of at most {MAX_BYTES:,} bytes"
+    raw = read_given(path, MAX_BYTES, "give the path of a label file", "is too large for a label file", smaller)
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise InputError(path, f"{size:,} bytes are too many for a label file", f"split it into parts of at most {MAX_BYTES:,}")
-        return path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(path, "file not found", "give the path of a label file") from None
-    except IsADirectoryError:
-        raise InputError(path, "is a folder", "give the path of a label file") from None
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(path, f"not UTF-8 at byte {error.start}", "save it as UTF-8") from None
 

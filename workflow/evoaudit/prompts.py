@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from evoaudit import store
 from evoaudit.conditions import CONDITIONS, TASKS, Task, contradiction
 from evoaudit.errors import InputError
+from evoaudit.givenfile import read_given
 from evoaudit.parse import LABELS, VOCABULARY
 from evoaudit.resources import PROMPTS
 
@@ -141,15 +142,7 @@ def digest(folder: Path) -> str:
 
 
 def _read(path: Path, limit: int) -> str:
-    try:
-        with open(path, "rb") as handle:
-            raw = handle.read(limit + 1)
-    except FileNotFoundError:
-        raise InputError(path, "file not found") from None
-    except IsADirectoryError:
-        raise InputError(path, "is a folder, not a file") from None
-    if len(raw) > limit:
-        raise InputError(path, f"is larger than {limit >> 20} MiB", "give the right file")
+    raw = read_given(path, limit, "give the right file", f"is larger than {limit >> 20} MiB", "give the right file")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from evoaudit.errors import InputError, one_line
+from evoaudit.givenfile import read_given
 from evoaudit.stats import evogain, evogain_action
 from evoaudit.stats.check import AGREES, DIFFERS, NOT_DERIVABLE, count_range, expected_agreement, half_unit, interval_methods
 from evoaudit.stats.evogain import CHANCE_T2_ACTION
@@ -59,14 +60,9 @@ class Row:
 
 def read(path: Path) -> list[Row]:
     """Read a results table; a fault anywhere in it is one error."""
+    raw = read_given(path, MAX_BYTES, "give the path of a CSV file", "is larger than any results table", "give the table alone")
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(path, "is larger than any results table", "give the table alone")
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(path, "file not found", "give the path of a CSV file") from None
-    except IsADirectoryError:
-        raise InputError(path, "is a folder", "give the path of a CSV file") from None
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(path, f"is not UTF-8 (byte {error.start})", "save it as UTF-8") from None
     return parse(text, str(path))

@@ -23,9 +23,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evoaudit.errors import InputError, one_line
+from evoaudit.givenfile import read_given
 
 VERSION = 1
 _COMMIT, _SHA256 = re.compile(r"[0-9a-f]{40}"), re.compile(r"[0-9a-f]{64}")
+#: Bytes of a lock file at most.
+_LARGEST = 512 * 2**20
 _MEND = "restore it from version control, or delete it: the next download writes it anew"
 
 
@@ -183,7 +186,7 @@ def _merge(path: Path, old: Entry | None, new: Entry) -> Entry:
 @lru_cache(maxsize=4)  # a plan asks for every source in turn
 def _read(path: str, *_identity: int) -> Lock:
     try:
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
+        value = json.loads(read_given(Path(path), _LARGEST, _MEND).decode())
     except (ValueError, RecursionError) as error:
         raise InputError(path, f"not a lock file: {one_line(str(error), 120)}", _MEND) from None
     if not isinstance(value, dict) or not isinstance(value.get("sources"), dict):

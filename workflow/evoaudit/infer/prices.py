@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evoaudit.errors import InputError
+from evoaudit.givenfile import read_given
 
 
 class Price(BaseModel):
@@ -33,6 +34,10 @@ class Price(BaseModel):
         return ((given - cached) * self.input + cached * cheap + written * self.output) / 1e6
 
 
+#: Bytes of a price file at most.
+_LARGEST = 16 * 2**20
+
+
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -42,9 +47,7 @@ class _File(BaseModel):
 def load(path: Path) -> dict[str, Price]:
     """Read a price file: model id → price. A model it does not list has no known price."""
     try:
-        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(path, "file not found", "give the price file (inference.prices), for instance config/prices.yaml") from None
+        data = yaml.safe_load(read_given(Path(path), _LARGEST, "give the price file (inference.prices), for instance config/prices.yaml").decode())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(path, f"is not YAML: {str(error).splitlines()[0]}", "start from config/prices.yaml") from None
     try:

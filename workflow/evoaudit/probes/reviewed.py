@@ -1,6 +1,7 @@
 """Decisions of the human quality control of T3 pairs (EvoGUI, §2.4), read from the JSON Lines that the review page exports."""
 
 import difflib
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evoaudit.errors import InputError
+from evoaudit.givenfile import open_given
 
 #: Why a pair is turned down → the words for it. The first four are the paper's.
 REASONS = {
@@ -135,11 +137,9 @@ def _none_of(n: int) -> str:
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        with open(path, encoding="utf-8-sig") as handle:
+        with io.TextIOWrapper(open_given(path, "give the file exported from the review page"), encoding="utf-8-sig") as handle:
             while line := handle.readline(_LONGEST):
                 yield line
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        raise InputError(path, "file not found", "give the file exported from the review page") from None
     except UnicodeDecodeError:
         raise InputError(path, "not UTF-8 text", _MEND) from None
 

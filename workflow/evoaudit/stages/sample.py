@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 
 from evoaudit.errors import InputError
+from evoaudit.givenfile import read_given
 from evoaudit.stages import common
 
 FRAME_COLUMNS = ("trajectory_id", "benchmark", "agent", "task_id")
@@ -102,14 +103,9 @@ def read_frame(path: Path) -> list:
     from evoaudit.audit.sample import Candidate
     from evoaudit.store import text
 
+    raw = read_given(path, MAX_FRAME_BYTES, "give the path of a CSV file", "too large for a frame")
     try:
-        if path.stat().st_size > MAX_FRAME_BYTES:
-            raise InputError(path, "too large for a frame", f"give at most {MAX_FRAME_BYTES:,} bytes")
-        content = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(path, "file not found", "give the path of a CSV file") from None
-    except IsADirectoryError:
-        raise InputError(path, "is a folder", "give the path of a CSV file") from None
+        content = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(path, f"not UTF-8 at byte {error.start}", "save it as UTF-8") from None
     reader = csv.DictReader(io.StringIO(content, newline=""), strict=True)
