@@ -1,6 +1,8 @@
 """The check of any printed results table: what follows is found to follow, one wrong digit is found, and a bad table is one line."""
 
 import csv
+import os
+import time
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
@@ -99,6 +101,50 @@ def test_totals_are_held_against_the_rows_above():
     assert status("m,n,accuracy\na,10,50.0\nb,30,33.3\nTotal,41,37.5\n")["n over the rows"] == "differs"
 
 
+GROUPED = "group,model,n,accuracy\nA,x,10,50\nA,y,10,50\nA,All,20,50\nB,x,10,0\nB,y,10,0\nB,All,{},{}\n"
+
+
+def test_a_subtotal_is_that_of_its_group_and_a_grand_total_may_follow():
+    held = found(GROUPED.format(20, 0) + "All,x,20,25\nAll,y,20,25\nAll,All,40,25\n")
+    assert {result["status"] for result in held.values()} == {"agrees"}
+    for row in ("A / All", "B / All", "All / x", "All / All"):
+        assert (row, "n over the rows") in held and (row, "accuracy over the rows") in held
+
+
+def test_a_wrong_subtotal_is_found_and_its_group_named():
+    held = found(GROUPED.format(21, 0) + "All,,40,25\n")
+    assert [key for key, result in held.items() if result["status"] == "differs"] == [("B / All", "n over the rows")]
+    assert held["B / All", "n over the rows"]["recomputed"] == 20 and held["B / All", "n over the rows"]["note"] == "over the 2 of B"
+    assert found(GROUPED.format(20, 5))["B / All", "accuracy over the rows"]["status"] == "differs"
+    assert found(GROUPED.format(20, 0) + "All,,41,25\n")["All", "n over the rows"]["recomputed"] == 40
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g,m,n\nA,All,20\nA,x,10\nA,y,10\nB,All,4\nB,x,2\nB,y,2\n",  # before its rows
+        "g,m,n\nA,x,10\nA,y,10\nA,All,20\nB,x,2\nB,All,2\n",  # a group of one row
+        "g,m,n\nA,x,10\nA,y,10\nB,All,20\n",  # a group of none: all rows above
+        "g,m,n\nA,x,10\nB,y,10\nB,Sum,20\n",  # all rows above
+        "m,n\na,1\nb,2\nSum,3\nc,3\nd,4\nTotal,7\nOverall,10\n",  # no column names the group
+        "g,m,n\nx,all,10\ny,all,10\nTotal,all,20\n",  # a column that always says the same
+    ],
+)
+def test_totals_of_every_usual_form_agree(text):
+    held = {key: result["status"] for key, result in found(text).items()}
+    assert held and set(held.values()) == {"agrees"}
+    assert all((named, "n over the rows") in held for named in ("B / All", "Total / all") if f"{named.replace(' / ', ',')}," in text)
+
+
+def test_totals_and_rows_of_chance_by_the_thousand_take_no_longer_each():
+    # Every row a total of all above, or one of chance, once cost a look at every other.
+    rows = "".join(f"g{i},{'total' if i % 2 else 'x'},1000,50.0,1,1,1,1\n" for i in range(2000))
+    chance = "".join(f"random {i},x,1000,50.0,1,1,1,1\n" for i in range(2000))
+    start = time.process_time()
+    found("g,m,n,accuracy,t1,t2_joint,t3,evogain\n" + rows + chance)
+    assert time.process_time() - start < 10  # seconds; it took minutes
+
+
 def test_sums_of_rounded_parts_may_miss_by_their_rounding():
     assert (
         status("m,n,a_pct,b_pct,c_pct,all_pct\nx,9,33.3,33.3,33.3,100\n", sums={"all_pct": ["a_pct", "b_pct", "c_pct"]})[
@@ -176,6 +222,7 @@ def test_huge_numbers_of_cases_cost_nothing():
         ("", "is empty"),
         ("model,n,accuracy\n", "holds no rows"),
         ("model,n,accuracy\na,10,50.0,7\n", "t.csv:2: has 4 cells and the header 3"),
+        (f"model,n,{'x' * 201}\na,1,2\n", "has a name of 201 letters; give at most 200"),
         ("model,n,n\na,1,2\n", "the column 'n' stands there twice"),
         ("model,n,accuracy\na,10,50.0\na,10,40.0\n", "t.csv:3: 'a' stands in line 2 too"),
         ("model,n,accuracy\na,10,fifty\n", "t.csv:2: accuracy: 'fifty' is no number"),
@@ -205,11 +252,26 @@ def test_a_bad_table_is_one_line(tmp_path, capsys, text, words):
         (["--baseline", "8,15"], "is not three percentages"),
         (["--baseline", "8,15,100"], "is not three percentages"),
         (["--confidence", "95"], "is no level"),
+        (["--of", "t1=-5"], "check: --of t1=-5: -5 is no number of cases; give a whole number, 1 or more"),
+        (["--of", "t1=0"], "check: --of t1=0: 0 is no number of cases"),
+        (["--of", "t1=2.5"], "check: --of t1=2.5: 2.5 is no number of cases"),
+        (["--pool", "t1=t3:-5+t2_joint:4"], "check: --pool t1=t3:-5: -5 is no number of cases"),
     ],
 )
 def test_a_bad_option_is_one_line(options, words, capsys):
     assert main(["check", str(PUBLISHED / "evogui_table2.csv"), *options]) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_the_table_is_not_overwritten_by_its_results(tmp_path, capsys, link):
+    table = tmp_path / "t.csv"
+    table.write_text(text := "m,n,accuracy\na,10,50\n")
+    out = table if link is None else tmp_path / "o.csv"
+    if link is not None:
+        link(table, out)
+    assert main(["check", str(table), "--out", str(out)]) == 2
+    assert table.read_text() == text and f"check: --out {out}: is the table itself; give" in capsys.readouterr().err
 
 
 def test_files_that_are_none_are_one_line(tmp_path, capsys):

@@ -7,7 +7,7 @@ cell is, gives it.
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -25,7 +25,7 @@ PERCENT = re.compile(
 TOTALS = frozenset({"all", "total", "sum", "overall"})
 NONE = frozenset({"", "-", "--", "\N{EN DASH}", "\N{EM DASH}", "n/a", "na", "none", "null"})
 _NUMBER = re.compile(r"[+\-\N{MINUS SIGN}]?(\d{1,15}|\d{1,3}(,\d{3}){1,4})(\.\d{1,12})?")
-MAX_BYTES, MAX_ROWS, MAX_COLUMNS = 16 * 1024 * 1024, 20_000, 500
+MAX_BYTES, MAX_ROWS, MAX_COLUMNS, MAX_NAME = 16 * 1024 * 1024, 20_000, 500, 200
 
 Cells = Mapping[str, Decimal]
 
@@ -51,11 +51,12 @@ class Rules:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: its label, its line in the file, and its numbers as printed."""
+    """One row: its label, its line in the file, its numbers as printed, and the words its label is made of, empty ones too."""
 
     label: str
     line: int
     cells: Cells
+    words: tuple[str, ...] = ()
 
 
 def read(path: Path) -> list[Row]:
@@ -80,6 +81,8 @@ def parse(text: str, where: str = "table") -> list[Row]:
     head = [name.strip() for name in lines[0][1]]
     if len(head) > MAX_COLUMNS or len(lines) > MAX_ROWS:
         raise InputError(where, f"has {len(lines)} rows and {len(head)} columns", f"give at most {MAX_ROWS} and {MAX_COLUMNS}")
+    if long := next((name for name in head if len(name) > MAX_NAME), None):
+        raise InputError(f"{where}:1", f"the column '{one_line(long, 40)}' has a name of {len(long):,} letters", f"give at most {MAX_NAME}")
     if twice := sorted({name for name in head if name and head.count(name) > 1}):
         raise InputError(f"{where}:1", f"the column '{twice[0]}' stands there twice", "rename one")
     for number, line in lines[1:]:
@@ -97,16 +100,18 @@ def parse(text: str, where: str = "table") -> list[Row]:
             mend = "write plain numbers, and leave a missing one empty"
             raise InputError(f"{where}:{words[0]}", f"{name}: '{one_line(words[1], 40)}' is no number", mend)
         texts.append(name)
+    numbers = {name for name in head if name} - set(texts)
     rows, seen = [], {}
     for number, line in lines[1:]:
         cells = dict(zip(head, line, strict=True))
         # Where a table has several columns of words (group, model), all of them together name the row.
-        named = " / ".join(one_line(cells[name].strip(), 80) for name in texts[:3] if cells[name].strip()) or f"row {len(rows) + 1}"
+        words = tuple(one_line(cells[name].strip(), 80) for name in texts[:3])
+        named = " / ".join(filter(None, words)) or f"row {len(rows) + 1}"
         if named in seen:
             raise InputError(f"{where}:{number}", f"'{named}' stands in line {seen[named]} too", "give every row its own label")
         seen[named] = number
-        found = {name: value for name, cell in cells.items() if name and name not in texts and (value := _number(cell)) is not None}
-        rows.append(Row(named, number, found))
+        found = {name: value for name, cell in cells.items() if name in numbers and (value := _number(cell)) is not None}
+        rows.append(Row(named, number, found, words))
     return rows
 
 
@@ -136,6 +141,7 @@ def _known(head: Iterable[str]) -> set[str]:
 def check(rows: Sequence[Row], rules: Rules | None = None, where: str = "table") -> list[dict]:
     """Return a row for every figure that can be recomputed: row, quantity, published, recomputed, status, note."""
     rules = rules or Rules()
+    _check_sizes(rules)
     names = {name for row in rows for name in row.cells}
     for name in _named(rules):
         if name not in names:
@@ -148,6 +154,18 @@ def check(rows: Sequence[Row], rules: Rules | None = None, where: str = "table")
             "see docs/check.md for the columns that are known, or name them with --of, --sum, --share",
         )
     return found
+
+
+def _check_sizes(rules: Rules) -> None:
+    """Refuse a number of cases that is none; it comes from an option, not from the table."""
+    options = [(f"--of {share}={size}", size) for share, size in rules.of.items()]
+    options += [(f"--pool {whole}={part}:{size}", size) for whole, sizes in rules.pools.items() for part, size in sizes.items()]
+    for option, size in options:
+        number = _number(size)
+        if number is not None and (number != number.to_integral_value() or number < 1):
+            raise InputError(
+                one_line(option, 80), f"{one_line(size, 40)} is no number of cases", "give a whole number, 1 or more, or a column"
+            )
 
 
 def _named(rules: Rules) -> Iterator[str]:
@@ -343,31 +361,123 @@ def _pools(rows: Sequence[Row], rules: Rules, where: str) -> Iterator[dict]:
                 yield _against(row, f"{whole} from {', '.join(sizes)}", row.cells[whole], pooled, rules)
 
 
+class _Parts:
+    """What rows come to together; adding one costs the same however many there are."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        #: Column → (rows that have a number there, their sum).
+        self.sums: dict[str, tuple[int, Decimal]] = {}
+        #: Percentage → (rows that have it and its cases, least hits, most hits, cases).
+        self.hits: dict[str, tuple[int, int, int, int]] = {}
+        #: Percentages that no count of their row gives.
+        self.broken: set[str] = set()
+
+    def add(self, numbers: Cells, spans: Mapping[str, tuple[tuple[int, int] | None, int]]) -> None:
+        self.rows += 1
+        for name, value in numbers.items():
+            held, total = self.sums.get(name, (0, Decimal(0)))
+            self.sums[name] = held + 1, total + value
+        for name, (span, n) in spans.items():
+            held, least, most, cases = self.hits.get(name, (0, 0, 0, 0))
+            if span is None:
+                self.broken.add(name)
+            low, high = span or (0, 0)
+            self.hits[name] = held + 1, least + low, most + high, cases + n
+
+    def total(self, name: str) -> Decimal | None:
+        """Return the sum of a column, None if a row has no number there."""
+        held, total = self.sums.get(name, (0, Decimal(0)))
+        return total if held == self.rows else None
+
+    def pooled(self, name: str) -> tuple[int, int, int] | str | None:
+        """Return what `_pooled` does, over rows."""
+        held, *pooled = self.hits.get(name, (0, 0, 0, 0))
+        if held < self.rows:
+            return None
+        return "a row it adds up has no count that gives its percentage" if name in self.broken else (pooled[0], pooled[1], pooled[2])
+
+
 def _totals(rows: Sequence[Row], rules: Rules, where: str) -> Iterator[dict]:
-    """Check a row called All, Total, Sum or Overall against the rows before it."""
-    for place, row in enumerate(rows):
-        if row.label.rsplit(" / ", 1)[-1].strip().casefold() not in TOTALS or place < 2:
+    """Check a row called All, Total, Sum or Overall against the rows it may add up.
+
+    Those are the rows of its group, wherever they stand; or all rows above that are no totals; or, where no column names a group, those
+    since the last total. What fits best counts.
+    """
+    groups = _groups(rows)
+    counted = {name for names in rules.sums.values() for name in names} | {name for names, _ in rules.shares.values() for name in names}
+    counted |= set(rules.sums) | {whole for _, whole in rules.shares.values()}
+    asked = [row for row, group in zip(rows, groups, strict=True) if group is not None]
+    names = {name for row in asked for name in row.cells if name == "n" or name.startswith(("n_", "k_")) or name in counted}
+    shares = {name for row in asked for name in _percentages(row, rules) if _number(rules.of.get(name, "")) is None}
+
+    def parts_of(row: Row) -> tuple[Cells, dict[str, tuple[tuple[int, int] | None, int]]]:
+        numbers = {name: value for name, value in row.cells.items() if name in names}
+        cases = {name: _cases(row, name, rules, where) for name in row.cells if name in shares}
+        return numbers, {name: (_span(_percent(row.cells[name], rules), n)[0], n) for name, n in cases.items() if n}
+
+    found = [None if group is not None else parts_of(row) for row, group in zip(rows, groups, strict=True)]
+    own = {group: _Parts() for group in groups if group is not None and any(group)}
+    masks = {tuple(word is None for word in group) for group in own}
+    for row, part in zip(rows, found, strict=True):
+        for mask in masks if part is not None else ():
+            key = tuple(None if masked else word for masked, word in zip(mask, _words(row), strict=True))
+            if part is not None and key in own:
+                own[key].add(*part)
+    above, block = _Parts(), _Parts()
+    for row, group, part in zip(rows, groups, found, strict=True):
+        if part is not None:
+            above.add(*part)
+            block.add(*part)
             continue
-        parts = rows[:place]
-        counted = {name for names in rules.sums.values() for name in names} | {name for names, _ in rules.shares.values() for name in names}
-        counted |= set(rules.sums) | {whole for _, whole in rules.shares.values()}
-        for name, value in row.cells.items():
-            held = [part.cells.get(name) for part in parts]
-            if None in held:
-                continue
-            if name == "n" or name.startswith(("n_", "k_")) or name in counted:
-                total = sum(held, Decimal(0))
-                yield _result(row, f"{name} over the rows", value, float(total), AGREES if total == value else DIFFERS)
-        for name in _percentages(row, rules):
-            cases = [_cases(part, name, rules, where) for part in parts]
-            if not all(name in part.cells and n for part, n in zip(parts, cases, strict=True)) or rules.of.get(name, "").isdecimal():
-                continue
-            spans = [_span(_percent(part.cells[name], rules), n)[0] for part, n in zip(parts, cases, strict=True)]
-            if None in spans:
-                pooled: tuple[int, int, int] | str = "a row above has no count that gives its percentage"
-            else:
-                pooled = (sum(span[0] for span in spans), sum(span[1] for span in spans), sum(cases))
+        named = own.get(group or ())
+        readings = [parts for parts in (named, above, block if named is None else None) if parts is not None and parts.rows]
+        best: list[dict] | None = None
+        if any(parts.rows > 1 for parts in readings):
+            for parts in readings:
+                told = " / ".join(word for word in group or () if word) if parts is named else ""
+                results = list(_over(row, parts, names, shares, told, rules))
+                if best is None or (len(results) >= len(best) and _differing(results) < _differing(best)):
+                    best = results
+        yield from best or ()
+        block = _Parts()
+
+
+def _words(row: Row) -> tuple[str, ...]:
+    return row.words or (row.label,)
+
+
+def _groups(rows: Sequence[Row]) -> list[tuple[str | None, ...] | None]:
+    """Return for each total the words that name its group, None where it is over all of them; None for a row that is no total."""
+    # A column that says "all" in every row, or nothing, tells no total from its parts.
+    telling = [
+        any(word.strip().casefold() not in TOTALS | NONE for word in column) for column in zip(*(_words(row) for row in rows), strict=True)
+    ]
+    found: list[tuple[str | None, ...] | None] = []
+    for row in rows:
+        words = [(word, word.strip().casefold()) for word in _words(row)]
+        if not any(tells and plain in TOTALS for tells, (_, plain) in zip(telling, words, strict=True)):
+            found.append(None)
+            continue
+        found.append(
+            tuple(word if tells and plain not in TOTALS | NONE else None for tells, (word, plain) in zip(telling, words, strict=True))
+        )
+    return found
+
+
+def _over(row: Row, parts: _Parts, names: Collection[str], shares: Collection[str], group: str, rules: Rules) -> Iterator[dict]:
+    """Check a total against the rows it adds up; ``group`` names them if they are not all."""
+    note = f"over the {parts.rows} of {group}" if group else None
+    for name, value in row.cells.items():
+        if name in names and (total := parts.total(name)) is not None:
+            yield _result(row, f"{name} over the rows", value, float(total), AGREES if total == value else DIFFERS, note)
+    for name in _percentages(row, rules):
+        if name in shares and (pooled := parts.pooled(name)) is not None:
             yield _against(row, f"{name} over the rows", row.cells[name], pooled, rules)
+
+
+def _differing(results: Iterable[dict]) -> int:
+    return sum(result["status"] == DIFFERS for result in results)
 
 
 def _evogains(rows: Sequence[Row], rules: Rules, where: str) -> Iterator[dict]:
@@ -376,9 +486,10 @@ def _evogains(rows: Sequence[Row], rules: Rules, where: str) -> Iterator[dict]:
         row for row in rows if {"t1", "t2_joint", "t3"} <= row.cells.keys() and re.search(r"random|chance|guess", row.label, re.IGNORECASE)
     ]
     baseline = rules.baseline or ([float(named[0].cells[name]) for name in ("t1", "t2_joint", "t3")] if named else None)
+    chances = {row.line for row in named}
     for row in rows:
         for whole, t2, formula in (("evogain", "t2_joint", evogain), ("evogain_action", "t2_top1", evogain_action)):
-            if whole not in row.cells or row in named or not {"t1", t2, "t3"} <= row.cells.keys():
+            if whole not in row.cells or row.line in chances or not {"t1", t2, "t3"} <= row.cells.keys():
                 continue
             value, printed = row.cells[whole], [row.cells[name] for name in ("t1", t2, "t3")]
             if baseline is None:

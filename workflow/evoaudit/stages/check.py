@@ -24,10 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print what differs, a line each; exit with 1 if anything does."""
     from evoaudit import resultcheck
-    from evoaudit.errors import one_line
+    from evoaudit.errors import InputError, one_line
     from evoaudit.stats.check import AGREES, DIFFERS, NOT_DERIVABLE
 
     rules = resultcheck.parse_rules(lambda name: getattr(args, name), args.baseline, args.confidence, args.proportions)
+    if args.out is not None and args.out.exists() and args.table.exists() and args.out.samefile(args.table):
+        raise InputError(f"--out {args.out}", "is the table itself", "give the results a file of their own")
     results = resultcheck.check(resultcheck.read(args.table), rules, str(args.table))
     if args.out is not None:
         from evoaudit.tables.render import csv_text
