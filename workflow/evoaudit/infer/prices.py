@@ -47,7 +47,8 @@ class _File(BaseModel):
 def load(path: Path) -> dict[str, Price]:
     """Read a price file: model id → price. A model it does not list has no known price."""
     try:
-        data = yaml.safe_load(read_given(Path(path), _LARGEST, "give the price file (inference.prices), for instance config/prices.yaml").decode())
+        mend = "give the price file (inference.prices), for instance config/prices.yaml"
+        data = yaml.safe_load(read_given(Path(path), _LARGEST, mend).decode())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(path, f"is not YAML: {str(error).splitlines()[0]}", "start from config/prices.yaml") from None
     try:
