@@ -280,6 +280,14 @@ def test_hostile_places_are_looked_up_in_parts(tmp_path, monkeypatch):
     assert verdict(whole, tmp_path)["k_minus"] == 12
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("far", [1e308, -1e308, float("inf")])
+def test_an_action_on_no_screen_has_no_place(tmp_path, far):
+    target = dict.fromkeys(("x", "y", "left", "top", "width", "height"), far) | {"text": None}
+    found = one(tmp_path, [{"op": "type", "target": target}] * 4, PLACES)
+    assert (found["verdict"], found["evidence"]) == ("undecided", 0)
+
+
 # The simulated corpus
 
 

@@ -190,5 +190,13 @@ def test_standing_still_is_no_cycle():
     assert noop.cycle(noop.probe(episode(*[step(at=BUTTON) for _ in range(9)]))) is None
 
 
+@pytest.mark.parametrize(
+    "at", [(1e308, 1e308), (-1e308, 0), (1e308, 0, 1e308, 9), (0, -1e308, 9, 1e308), (float("inf"), 1), (float("nan"), 1)]
+)
+def test_an_action_on_no_screen_has_no_place(at):
+    assert noop.place(step(at=at)) is None
+    assert screens(episode(*busy_clock(), step(at=at, changed=[CLOCK]))) == screens(episode(*busy_clock(), step(changed=[CLOCK])))
+
+
 def test_an_episode_without_steps_is_judged():
     assert noop.probe(episode()).rows == [] and noop.cycle(noop.probe(episode())) is None

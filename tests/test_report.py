@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 
 from evoaudit import store
 from evoaudit.__main__ import main
-from evoaudit.report import summary, tables, thumbs, words
+from evoaudit.report import cases, summary, tables, thumbs, words
 from evoaudit.report.examples import spread
 from evoaudit.report.load import Column, Table
 
@@ -836,6 +836,11 @@ def test_best_value_is_marked_among_those_that_compete() -> None:
 )
 def test_numbers_are_written_for_people(value: object, decimals: int | None, text: str) -> None:
     assert words.number(value, decimals) == text
+
+
+@pytest.mark.parametrize(("x", "words"), [(40.0, "click at 40, 30"), (1e308, "click"), (float("nan"), "click"), (None, "click")])
+def test_an_action_is_said_to_be_at_a_place_on_a_screen_alone(x: float | None, words: str) -> None:
+    assert cases.action_words({"op": "click", "target": {"text": None, "x": x, "y": 30.0}, "value": None}) == words
 
 
 def test_groups_take_turns() -> None:

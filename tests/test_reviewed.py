@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from made_pairs import bench, ids, payload
+from made_pairs import bench, ids, logs, payload
 
 from evoaudit import config as configs
 from evoaudit import plan as plans
@@ -162,6 +162,22 @@ def test_the_page_shows_each_pair_with_its_action_and_says_which_screen_is_which
     assert len(set(names.values())) == len(names) and all(name.startswith("pictures/") for name in names.values())
     assert {path.name for path in (page / "pictures").iterdir()} == {name.partition("/")[2] for name in names.values()}
     assert list(data["items"][0]["mark"].values()) == [pytest.approx(100 * 40 / 192, abs=1e-3), pytest.approx(100 * 30 / 128, abs=1e-3)]
+
+
+@pytest.mark.parametrize("name", ["x", "y", "left", "top", "width", "height"])
+@pytest.mark.parametrize("far", [1e308, -1e308, float("inf"), float("nan")])
+def test_an_action_on_no_screen_has_no_mark(name, far):
+    given = {"left": 1.0, "top": 1.0, "width": 8.0, "height": 8.0} if name not in "xy" else {"x": 1.0, "y": 1.0}
+    assert pairs._mark(given, (192, 128)) is not None
+    assert pairs._mark({**given, name: far}, (192, 128)) is None
+
+
+def test_a_huge_coordinate_in_a_log_leaves_the_page_whole(tmp_path):
+    made = logs()
+    for step in made.steps:
+        step["target"] = {**step["target"], "x": 1e308, "left": 1e308, "top": 1.0, "width": 1e308, "height": 5.0}
+    there = bench(tmp_path, made)
+    assert [item["mark"] for item in payload(there.page(there.mine()))["items"]] == [None] * 12
 
 
 def test_the_page_is_the_same_bytes_on_any_number_of_threads(there, tmp_path):

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from evoaudit.errors import InputError, one_line
-from evoaudit.screens import TILE
+from evoaudit.screens import REACH, TILE
 from evoaudit.store import read_table, table_file
 
 #: Chance at which a verdict is taken for real: a run checks many sources, and a false alarm costs somebody a day.
@@ -212,8 +212,11 @@ def _places(target: dict[str, np.ndarray], screen: np.ndarray) -> np.ndarray:
     found = np.full((len(screen), 4), -1, np.int32)
     box = [target[name] for name in ("left", "top", "width", "height")]
     for left, top, width, height in ((target["x"], target["y"], 0.0, 0.0), box):
-        ends = np.stack([left, top, left + width, top + height], axis=1)
-        good = np.isfinite(ends).all(axis=1) & (ends[:, 2:] >= ends[:, :2]).all(axis=1)
+        given = np.stack(np.broadcast_arrays(left, top, width, height), axis=1)
+        far = ~(np.abs(given) <= REACH).all(axis=1)
+        given[far] = 0.0
+        ends = np.concatenate([given[:, :2], given[:, :2] + given[:, 2:]], axis=1)
+        good = ~far & (ends[:, 2:] >= ends[:, :2]).all(axis=1)
         good &= (ends[:, :2] < screen).all(axis=1) & (ends[:, 2:] >= 0).all(axis=1)
         inside = np.clip(np.where(good[:, None], ends, 0.0), 0.0, np.tile(np.maximum(screen - 1, 0), 2))
         tiles = (inside // TILE).astype(np.int32)

@@ -5,6 +5,7 @@ and one with a palette is kept as a byte a pixel. Names and measurements depend 
 """
 
 import hashlib
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +19,8 @@ from PIL import Image
 CHANGE_THRESHOLD = 24
 #: Side of a tile, pixels.
 TILE = 16
+#: Pixels from a screen's corner beyond which a log's numbers are no place: such sums and shares are no numbers, or not worth drawing.
+REACH = 1_000_000
 #: Rows looked at a time, whole tiles: a long page must not be held several times over.
 BAND = 128 * TILE
 
@@ -27,6 +30,11 @@ _CODES = 256
 _NOISY = 4
 #: Multiplying eight bytes by this leaves their sum in the highest.
 _SUM = np.uint64(0x0101010101010101)
+
+
+def is_place(numbers: Iterable[float | None]) -> bool:
+    """Tell whether all numbers of a point or box are there and can be those of a screen."""
+    return all(number is not None and abs(number) <= REACH for number in numbers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

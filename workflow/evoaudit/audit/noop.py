@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evoaudit.audit.episodes import Episode
+from evoaudit.screens import is_place
 
 TILE = 16
 #: A tile this close to the place acted on, in pixels, may have changed because of the action.
@@ -113,10 +114,10 @@ def place(step: dict) -> Place | None:
     """Return the box or point a step acted on, None where the log has neither."""
     target = step["target"] or {}
     box = [target.get(name) for name in ("left", "top", "width", "height")]
-    if all(value is not None and np.isfinite(value) for value in box) and box[2] >= 0 and box[3] >= 0:
+    if is_place(box) and box[2] >= 0 and box[3] >= 0:
         return Place(box[0], box[1], box[0] + box[2], box[1] + box[3])
     x, y = target.get("x"), target.get("y")
-    if x is not None and y is not None and np.isfinite(x) and np.isfinite(y):
+    if is_place((x, y)):
         return Place(x, y, x, y)
     return None
 

@@ -8,6 +8,7 @@ from evoaudit.report import layout, load
 from evoaudit.report.examples import TEXT, Frame, spread
 from evoaudit.report.load import Inputs
 from evoaudit.report.words import count, number, plain
+from evoaudit.screens import is_place
 from evoaudit.streams import rank
 
 #: Screens of one trajectory that are shown.
@@ -269,6 +270,6 @@ def action_words(step: dict) -> str:
     words = plain(step["op"], 40).replace("_", " ")
     if target:
         words += f" “{plain(target, 80)}”"
-    elif step["target"] and step["target"].get("x") is not None:
+    elif step["target"] and is_place((step["target"].get("x"), step["target"].get("y"))):
         words += f" at {number(step['target']['x'], 0)}, {number(step['target']['y'], 0)}"
     return words + (f": {plain(step['value'], 120)}" if step["value"] else "")

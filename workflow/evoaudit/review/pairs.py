@@ -19,7 +19,7 @@ from evoaudit.report import inline, load
 from evoaudit.report.pictures import want_originals
 from evoaudit.report.thumbs import Thumb, Thumbs
 from evoaudit.report.words import plain
-from evoaudit.screens import TILE
+from evoaudit.screens import TILE, is_place
 
 TEMPLATE = Path(__file__).parent / "templates" / "pairs.html.j2"
 #: Pictures are fitted into this box (width, height): legible, and long pages not too narrow.
@@ -167,10 +167,10 @@ def _mark(target: Mapping[str, float | None], size: tuple[int, int] | None) -> d
     if size is None:
         return None
     box = [target.get(name) for name in ("left", "top", "width", "height")]
-    if all(value is not None for value in box) and box[2] > 0 and box[3] > 0:
+    if is_place(box) and box[2] > 0 and box[3] > 0:
         return dict(zip(("left", "top", "width", "height"), _per_cent(box, size), strict=True))
     point = [target.get(name) for name in ("x", "y")]
-    if all(value is not None for value in point):
+    if is_place(point):
         return dict(zip(("left", "top"), _per_cent(point, size), strict=True))
     return None
 
