@@ -2,18 +2,23 @@
 
 import base64
 import hashlib
+import io
 import json
 import re
+import struct
+import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image, ImageDraw
 
-from evoaudit import store
+from evoaudit import pictures, store
 from evoaudit.__main__ import main
+from evoaudit.errors import InputError
 from evoaudit.report import cases, summary, tables, thumbs, words
 from evoaudit.report.examples import spread
 from evoaudit.report.load import Column, Table
@@ -850,6 +855,49 @@ def test_groups_take_turns() -> None:
 @pytest.mark.parametrize("raw", [b"", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"<svg/>", b"version https://git-lfs.github.com/spec/v1\n"])
 def test_what_is_no_picture_has_no_thumbnail(raw: bytes) -> None:
     assert thumbs.shrink(raw) is None
+
+
+def png(bits: int, colour_type: int, row: bytes, width: int) -> bytes:
+    """Return a PNG of one row, without a palette."""
+    header = struct.pack(">IIBBBBB", width, 1, bits, colour_type, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(b"\0" + row)), (b"IEND", b""))
+    parts = [struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def encoded(mode: str, **more: object) -> bytes:
+    out = io.BytesIO()
+    image = picture(3).convert("RGB")
+    image.putpixel((0, 0), (255, 0, 0))
+    image = image.convert(mode) if mode != "I;16" else Image.fromarray(np.asarray(image.convert("L")).astype(np.uint16) * 257)
+    image.save(out, "JPEG" if mode == "CMYK" else "PNG", **more)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(encoded(mode) for mode in ("RGB", "L", "1", "P", "LA", "RGBA", "I;16", "CMYK")),
+        encoded("P", transparency=0),
+        encoded("I;16", transparency=5),
+        png(16, 0, bytes([0x20, 0, 0x80, 0]), 2),
+        png(16, 2, bytes([0x20, 0, 0x80, 0, 0xF0, 0]), 1),
+    ],
+)
+def test_a_thumbnail_has_the_colours_that_were_measured(raw: bytes) -> None:
+    made, width, height = thumbs.shrink(raw, (640, 400))
+    measured = pictures.screen(raw).pixels
+    assert (height, width) == measured.shape[:2]
+    with Image.open(io.BytesIO(made)) as shown:
+        assert np.abs(np.asarray(shown.convert("RGB")).astype(int) - measured).mean() < 8
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_a_picture_of_a_palette_that_is_not_there_is_none_on_any_page(bits: int) -> None:
+    raw = png(bits, 3, b"\0" * bits, 8)
+    assert pictures.inspect(raw).status == "truncated" and pictures.screen(raw) is None and thumbs.shrink(raw) is None
+    with pytest.raises(InputError, match="picture has changed"):
+        pictures.decode(raw, "x.png")
 
 
 def published(root: Path, *manifests: str, plan: list[dict] | None = None) -> Path:

@@ -167,7 +167,7 @@ def decode(data: bytes, where: object) -> Image.Image:
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if not _oversize(image.size):
-                return _flat(image)
+                return flat(image)
     except Exception:  # decoders fed arbitrary bytes raise arbitrary errors
         pass
     raise InputError(where, "picture has changed since the source was read", _MEND)
@@ -204,8 +204,8 @@ def _stored(size: tuple[int, int] | None) -> tuple[int | None, int | None]:
     return size if size is not None and max(size) < 2**31 else (None, None)
 
 
-def _flat(image: Image.Image) -> Image.Image:
-    """Decode to opaque RGB."""
+def flat(image: Image.Image) -> Image.Image:
+    """Decode to opaque RGB, in the colours that `inspect` measures."""
     image = _opaque(image)
     return image if image.mode == "RGB" else image.convert("RGB")
 
@@ -214,6 +214,10 @@ def _opaque(image: Image.Image) -> Image.Image:
     """Decode to a picture without transparency, laid on white."""
     if image.mode.startswith("I;16"):
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode == "P":
+        image.load()
+        if image.palette is None:
+            raise ValueError("its colours are numbers of a palette that is not there")
     if image.mode in {"RGBA", "LA", "PA", "La", "RGBa"} or "transparency" in image.info:
         layered = image.convert("RGBA")
         if layered.getextrema()[3][0] < 255:

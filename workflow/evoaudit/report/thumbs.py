@@ -10,6 +10,8 @@ from pathlib import Path
 
 from PIL import Image
 
+from evoaudit.pictures import FORMATS, flat
+
 #: Longest side, pixels.
 SIDE = 480
 QUALITY = 80
@@ -78,22 +80,14 @@ def shrink(raw: bytes, box: tuple[int, int] = (SIDE, SIDE)) -> tuple[bytes, int,
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(raw)) as picture:
+            with Image.open(io.BytesIO(raw), formats=FORMATS) as picture:
                 if picture.width * picture.height > MAX_PIXELS or min(picture.size) < 1:
                     return None
                 picture.draft("RGB", (box[0] * 2, box[1] * 2))
-                flat = _on_white(picture)
-        flat.thumbnail(box, Image.Resampling.BOX if max(flat.size) > 4 * max(box) else Image.Resampling.LANCZOS)
+                small = flat(picture)
+        small.thumbnail(box, Image.Resampling.BOX if max(small.size) > 4 * max(box) else Image.Resampling.LANCZOS)
         out = io.BytesIO()
-        flat.save(out, "JPEG", quality=QUALITY, subsampling=0)
+        small.save(out, "JPEG", quality=QUALITY, subsampling=0)
     except (OSError, ValueError, SyntaxError, EOFError, MemoryError, Image.DecompressionBombError):
         return None
-    return out.getvalue(), flat.width, flat.height
-
-
-def _on_white(picture: Image.Image) -> Image.Image:
-    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
-        over = picture.convert("RGBA")
-        under = Image.new("RGBA", over.size, "white")
-        return Image.alpha_composite(under, over).convert("RGB")
-    return picture.convert("RGB")
+    return out.getvalue(), small.width, small.height
