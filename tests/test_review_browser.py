@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from made_pairs import bench, ids, logs, payload
 
+from evoaudit.errors import InputError
 from evoaudit.probes import reviewed
 from evoaudit.store import read_rows
 
@@ -287,6 +288,51 @@ def test_a_file_that_does_not_fit_changes_nothing(twelve, tab, tmp_path):
         one.shows("said", f"{number}.jsonl: nothing taken")
         assert told in one.text("said")
         assert "1 of 12 decided" in one.text("counts")
+
+
+AGREE = [
+    ({"decision": "reject", "reason": "Page Load"}, "page_load"),
+    ({"decision": "reject", "reason": " asynchronous-refresh "}, "asynchronous_refresh"),
+    ({"decision": "reject", "reason": None}, "other"),
+    ({"decision": "reject", "note": None, "seconds": None, "set": None}, "other"),
+    ({"decision": "accept", "reason": ""}, ""),
+    ({"decision": "accept", "more": {"a": [{"b": ":"}, 'c"\\:']}, "note": "\U0001f600"}, ""),
+    ({"decision": "accept", "reason": "page_load"}, None),
+    ({"decision": "reject", "reason": 3}, None),
+    ({"decision": "accept", "note": 3}, None),
+    ({"decision": "accept", "set": []}, None),
+    ({"decision": "accept", "seconds": -1}, None),
+    ({"decision": "accept", "seconds": 1e9}, None),
+    ({"decision": "accept", "seconds": True}, None),
+    ({"decision": "accept", "note": "x\ud800y"}, None),
+    ({"decision": "accept", "more": "\udfff"}, None),
+    ('{"instance_id": "ID", "decision": "accept", "decision": "accept"}', None),
+    ('{"instance_id": "ID", "decision": "accept", "seconds": NaN}', None),
+    ('{"instance_id": "", "decision": "accept"}', None),
+    ('{"instance_id": "ID", "decision": "accept", "note": "' + "x" * 70_000 + '"}', None),
+    (b'{"instance_id": "ID", "decision": "accept", "note": "\xff"}', None),
+]
+
+
+def test_the_page_takes_what_mining_takes_and_no_more(twelve, tab, tmp_path):
+    name = ids(twelve[1])[0]
+    one = tab(twelve[2])
+    for number, (line, reason) in enumerate(AGREE):
+        text = json.dumps({"instance_id": name, **line}) if isinstance(line, dict) else line
+        path = tmp_path / f"{number}.jsonl"
+        path.write_bytes((text if isinstance(text, bytes) else text.encode()).replace(b"ID", name.encode()) + b"\n")
+        try:
+            (read,) = reviewed.read(path).made.values()
+        except InputError:
+            read = None
+        assert (read and read.reason) == reason, line
+        one.load(path)
+        one.shows("said", f"{number}.jsonl: ")
+        assert (f"{number}.jsonl: nothing taken" in one.text("said")) == (reason is None), line
+        if reason is not None:
+            (shown,) = reviewed.read(one.export(tmp_path / "out.jsonl")).made.values()
+            assert (shown.decision, shown.reason, shown.note) == (read.decision, read.reason, read.note)
+            one.press("Home", "x")
 
 
 def test_without_storage_the_page_warns_and_works(twelve, tab, tmp_path):

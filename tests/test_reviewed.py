@@ -1,13 +1,14 @@
 """Decisions on T3 pairs: what is read, what is refused, what mining makes of them, and what the page is given to show."""
 
 import json
+import os
 import shutil
 from itertools import permutations
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from made_pairs import bench, ids, logs, payload
+from made_pairs import Bench, bench, ids, logs, payload
 
 from evoaudit import config as configs
 from evoaudit import plan as plans
@@ -68,6 +69,41 @@ def test_a_line_with_a_strange_field_is_refused(tmp_path, line, message):
     with pytest.raises(InputError) as caught:
         reviewed.read(write(tmp_path / "a.jsonl", line))
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["instance_id", "decision", "reason", "note", "reviewer", "set", "more"])
+def test_half_a_character_is_refused_in_every_field(tmp_path, name):
+    path = write(tmp_path / "a.jsonl", accept("y"), {**reject("x"), name: "x\ud800y"})
+    with pytest.raises(InputError, match=rf"a\.jsonl:2: {name}: holds half a character"):
+        reviewed.read(path)
+    assert reviewed.read(write(tmp_path / "b.jsonl", accept("x", note="\U0001f600"))).made["x"].note == "\U0001f600"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"instance_id": "x", "decision": "accept", "decision": "reject"}\n', ":1: decision: stands there twice"),
+        ('{"instance_id": "x", "instance_id": "x", "decision": "accept"}\n', ":1: instance_id: stands there twice"),
+        ('{"instance_id": "x", "decision": "accept", "seconds": NaN}\n', ":1: not JSON"),
+        (" " * 200_000 + "\nnonsense\n", ":2: not JSON"),
+        (" " * 200_000 + "nonsense\n", ":1: not JSON"),
+        (" " * 65_536 + "\n\nnonsense\n", ":3: not JSON"),
+        (" " * 65_535 + "\nnonsense\n", ":2: not JSON"),
+        ("\r\n" * 3 + "nonsense\r\n", ":4: not JSON"),
+    ],
+)
+def test_a_fault_is_told_with_the_line_it_stands_on(tmp_path, text, message):
+    (tmp_path / "a.jsonl").write_bytes(text.encode())
+    with pytest.raises(InputError) as caught:
+        reviewed.read(tmp_path / "a.jsonl")
+    assert message in str(caught.value)
+
+
+def test_what_is_no_file_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name, message in (("", "is a folder"), ("pipe", "is not a file"), ("gone", "file not found"), ("gone/a", "file not found")):
+        with pytest.raises(InputError, match=f"{message}; give the file exported"):
+            reviewed.read(tmp_path / name)
 
 
 def test_reviewers_may_repeat_each_other_in_any_order(tmp_path):
@@ -208,15 +244,67 @@ def test_decisions_on_pairs_that_are_gone_are_carried_on(there, tmp_path):
     assert line == {"instance_id": gone, "decision": "reject", "reason": "advertisement", "note": "n", "set": "t3-set-1"}
 
 
-def test_a_picture_that_is_gone_leaves_the_rest_of_the_page(there, tmp_path):
+def test_a_picture_that_is_gone_leaves_the_rest_of_the_page(there, tmp_path, capsys):
     made, mined = there
     shutil.copytree(made.root, tmp_path / "root")
     for path in sorted((tmp_path / "root").iterdir())[::2]:
         path.unlink()
     words = ["review", "pairs", "--mined", str(mined), "--normalised", str(made.normalised), "--root", f"made={tmp_path / 'root'}"]
     assert main([*words, "--out", str(tmp_path / "page")]) == 0
+    assert "pictures are gone since the sources were read" in capsys.readouterr().err
     shown = [picture for item in payload(tmp_path / "page")["items"] for picture in item["pictures"]]
     assert None in shown and any(shown)
+
+
+def refused(made, mined, tmp_path, capsys, root=None, normalised=None, decided=()):
+    """Return the one line with which the page is refused."""
+    words = ["review", "pairs", "--mined", str(mined), "--normalised", *map(str, normalised or [made.normalised])]
+    words += ["--root", f"made={root or made.root}"] if root != "" else []
+    words += ["--reviewed", *map(str, decided)] if decided else []
+    assert main([*words, "--out", str(tmp_path / "page")]) == 2
+    assert not list((tmp_path / "page").glob("*"))
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    return text
+
+
+def test_pictures_that_are_not_the_mined_ones_are_refused(there, tmp_path, capsys):
+    made, mined = there
+    shutil.copytree(made.root, tmp_path / "root")
+    files = sorted((tmp_path / "root").iterdir())
+    for path, other in zip(files, files[1:] + files[:1], strict=True):
+        path.write_bytes((made.root / other.name).read_bytes())
+    assert "picture has changed since the source was read; restore it" in refused(made, mined, tmp_path, capsys, tmp_path / "root")
+
+
+def test_a_page_without_any_picture_is_refused(there, tmp_path, capsys):
+    made, mined = there
+    assert "no folder given for source 'made'; add --root" in refused(made, mined, tmp_path, capsys, "")
+    assert "folder not found" in refused(made, mined, tmp_path, capsys, tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    assert "holds none of the" in refused(made, mined, tmp_path, capsys, tmp_path / "empty")
+
+
+def test_pairs_of_other_logs_are_refused(there, tmp_path, capsys):
+    made, mined = there
+    (tmp_path / "b").mkdir()
+    other = bench(tmp_path / "b", logs(3))
+    assert "which the sources given with --normalised do not" in refused(made, mined, tmp_path, capsys, normalised=[other.normalised])
+
+
+def test_the_page_refuses_the_decisions_that_mining_refuses(there, tmp_path, capsys):
+    made, mined = there
+    other = write(tmp_path / "other.jsonl", *(accept(f"t3-{k}", set="t3-set-77") for k in range(9)))
+    assert "decides on another set of items (t3-set-77)" in refused(made, mined, tmp_path, capsys, decided=[other])
+    mixed = write(tmp_path / "mixed.jsonl", accept(ids(mined)[0]), accept("t3-strange"))
+    assert "mixed.jsonl:2: instance_id: 't3-strange' is no T3 item" in refused(made, mined, tmp_path, capsys, decided=[mixed])
+
+
+def test_a_decision_on_a_pair_that_could_have_been_mined_is_carried(tmp_path):
+    made = bench(tmp_path)
+    wide, narrow = made.mine(), Bench(tmp_path, made.normalised, made.root, {"cross": 1, "same_domain": 1, "long_skip": 1}, 9).mine()
+    decided = write(tmp_path / "d.jsonl", *(accept(name) for name in ids(wide)))
+    assert len(payload(made.page(narrow, decided))["carried"]) == 9
 
 
 def test_no_pairs_make_a_page_that_says_so(tmp_path):

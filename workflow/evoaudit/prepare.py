@@ -81,10 +81,16 @@ def shrink(picture: Image.Image, side: int) -> tuple[Image.Image, str]:
 def decoded(place: Place) -> Image.Image:
     """Decode a picture to opaque RGB; raises `InputError` if it is not the one its source held when it was read."""
     data = pictures.encoded_bytes(place.root, place.file, place.member, place.kind)
-    where = place.root / place.file
+    check(place, data)
+    return pictures.decode(data, place.root / place.file)
+
+
+def check(place: Place, data: bytes) -> None:
+    """Refuse encoded bytes that are others than were measured."""
     if place.file_sha256 is not None and hashlib.sha256(data).hexdigest() != place.file_sha256:
-        raise InputError(where, "picture has changed since the source was read", "restore it, or normalise the source again")
-    return pictures.decode(data, where)
+        raise InputError(
+            place.root / place.file, "picture has changed since the source was read", "restore it, or normalise the source again"
+        )
 
 
 def encode(place: Place, side: int) -> tuple[int, int, str, bytes]:

@@ -11,12 +11,12 @@ from typing import Any
 from evoaudit.actions import OPS
 from evoaudit.errors import InputError
 from evoaudit.probes import reviewed, t1, t2, t3, transitions
-from evoaudit.probes.corpus import Corpus
+from evoaudit.probes.corpus import Corpus, load
 from evoaudit.probes.draw import REALLOCATION, Fault, Item, Slice, fill
 from evoaudit.probes.looks import Looks
 from evoaudit.probes.motion import Motion
 from evoaudit.probes.twins import Twins
-from evoaudit.store import Counts, TableWriter, write_table
+from evoaudit.store import Counts, TableWriter, read_manifest, write_table
 
 UNIT = "candidate"
 
@@ -135,6 +135,15 @@ def mine(
     for task in tasks:
         write_table(folder, task.name, _rows(task, corpus, layouts[task.name]))
     _write_quotas(folder, tasks, settings.vocabulary)
+
+
+def possible(mined: Path, normalised: Sequence[Path]) -> Iterator[str]:
+    """Yield the ids of the T3 questions that these logs could give with the settings and the seed of what was mined from them."""
+    made = read_manifest(mined)
+    settings, seed = Settings.of(made.get("config") or {}), made.get("seed") or 0
+    corpus = load(normalised)
+    looks, valid = Looks(corpus, {}, settings.near_twin_tiles), transitions.reasons(corpus, settings.min_changed_tiles)
+    yield from t3.Mine(corpus, looks, Motion(corpus), settings.t3, valid, settings.max_share_per_trajectory, seed).possible()
 
 
 def _draw(task: _Task, corpus: Corpus, seed: int, counts: Counts, listed: TableWriter) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
-from evoaudit.errors import InputError
+from evoaudit.errors import InputError, one_line
 from evoaudit.givenfile import open_given
 
 #: Why a pair is turned down → the words for it. The first four are the paper's.
@@ -22,6 +22,7 @@ REASONS = {
 }
 
 _MEND = "export the decisions again from the review page, or mend the line"
+_GIVE = "give the file exported from the review page"
 #: Lines longer than this are no decisions.
 _LONGEST = 65_536
 
@@ -137,11 +138,36 @@ def _none_of(n: int) -> str:
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        with io.TextIOWrapper(open_given(path, "give the file exported from the review page"), encoding="utf-8-sig") as handle:
+        with io.TextIOWrapper(open_given(path, _GIVE), encoding="utf-8-sig", newline="\n") as handle:
             while line := handle.readline(_LONGEST):
+                blank = not line.strip()
+                while blank and len(line) == _LONGEST and not line.endswith("\n"):  # what goes on is the same line
+                    line = handle.readline(_LONGEST)
+                    blank = not line.strip()
                 yield line
     except UnicodeDecodeError:
         raise InputError(path, "not UTF-8 text", _MEND) from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(path, "file not found", _GIVE) from None
+    except (OSError, ValueError) as error:
+        raise InputError(path, getattr(error, "strerror", None) or "cannot be opened", _GIVE) from None
+
+
+class _Twice(Exception):
+    """A name that stands in one JSON object twice."""
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict:
+    found: dict = {}
+    for name, value in pairs:
+        if name in found:
+            raise _Twice(name)
+        found[name] = value
+    return found
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
 
 
 def _decision(path: Path, number: int, line: str) -> Decision:
@@ -149,11 +175,16 @@ def _decision(path: Path, number: int, line: str) -> Decision:
     if len(line) >= _LONGEST:
         raise InputError(where, "line is too long for a decision", _MEND)
     try:
-        found = json.loads(line)
+        found = json.loads(line, object_pairs_hook=_once, parse_constant=_no_number)
+    except _Twice as error:
+        raise InputError(f"{where}: {one_line(str(error), 60)}", "stands there twice", _MEND) from None
     except (ValueError, RecursionError):
         raise InputError(where, "not JSON", _MEND) from None
     if not isinstance(found, dict):
         raise InputError(where, "not a JSON object", _MEND)
+    for name, value in found.items():
+        if isinstance(value, str) and not _is_unicode(value):
+            raise InputError(f"{where}: {one_line(name, 60)}", "holds half a character, which no file can keep", _MEND)
     instance, verdict = found.get("instance_id"), found.get("decision")
     if not isinstance(instance, str) or not instance:
         raise InputError(f"{where}: instance_id", "missing or not text", _MEND)
@@ -168,6 +199,15 @@ def _decision(path: Path, number: int, line: str) -> Decision:
     reason = _reason(where, found.get("reason"), verdict)
     note, reviewer, of = found.get("note") or "", found.get("reviewer") or None, found.get("set") or None
     return Decision(instance, verdict, reason, note, seconds, reviewer, of, path, number)
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text holds no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _reason(where: str, stated: object, verdict: str) -> str:

@@ -4,19 +4,22 @@ import base64
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from evoaudit.errors import one_line
+from evoaudit import prepare
+from evoaudit.errors import InputError, one_line
 from evoaudit.identity import canonical
+from evoaudit.pictures import encoded_bytes
+from evoaudit.probes import reviewed
 from evoaudit.probes.reviewed import NONE, REASONS, Decisions
 from evoaudit.probes.t3 import TIERS
 from evoaudit.report import inline, load
-from evoaudit.report.pictures import want_originals
 from evoaudit.report.thumbs import Thumb, Thumbs
 from evoaudit.report.words import plain
 from evoaudit.screens import TILE, is_place
@@ -47,17 +50,19 @@ class Context:
 
 def build(
     folder: Path, mined: Path, normalised: Sequence[Path], roots: Mapping[str, Path], decisions: Decisions = NONE, threads: int = 1
-) -> Counter[str]:
-    """Write ``index.html`` and ``pictures/`` into ``folder``; return how many pairs are decided which way, and how many are not.
+) -> tuple[Counter[str], int]:
+    """Write ``index.html`` and ``pictures/`` into ``folder``; return how many pairs are decided which way or not at all, and how
+    many pictures are gone.
 
-    The files depend on the mined pairs, the logs and the decisions alone.
+    The files depend on the mined pairs, the logs and the decisions alone. Pictures that have changed, pairs of other logs and
+    decisions that mining would not take are refused.
     """
     rows = load.rows([mined], "t3", _ROWS)
     shown = {row["instance_id"]: _screens(row) for row in rows}
-    thumbs = Thumbs(folder, "pictures", BOX)
-    want_originals(thumbs, normalised, dict(roots), {picture for pictures in shown.values() for picture in pictures})
-    thumbs.make(threads)
     context = _context(normalised, rows)
+    _check_logs(rows, shown, context)
+    reviewed.check(decisions, shown.keys() | _turned_down(mined), _possible(mined, normalised))
+    thumbs, gone = _pictures(folder, normalised, roots, {picture for pictures in shown.values() for picture in pictures}, threads)
     same = defaultdict(list)
     for place, row in enumerate(rows):
         same[row["trajectory_id"], row["step"]].append(place)
@@ -87,7 +92,7 @@ def build(
         more="; require-trusted-types-for 'script'; trusted-types 'none'",
     )
     (folder / "index.html").write_text(page, encoding="utf-8", newline="\n")
-    return Counter(decisions.made[name].decision if name in decisions.made else "undecided" for name in shown)
+    return Counter(decisions.made[name].decision if name in decisions.made else "undecided" for name in shown), gone
 
 
 def set_of(instances: Iterable[str]) -> str:
@@ -101,11 +106,58 @@ def _screens(row: dict) -> tuple[str, str, str]:
     return (start, a, b) if row["answer"] == "A" else (start, b, a)
 
 
+def _pictures(folder: Path, normalised: Sequence[Path], roots: Mapping[str, Path], wanted: set[str], threads: int) -> tuple[Thumbs, int]:
+    """Make the pictures, and count those that are gone; one that is another than was mined is refused."""
+    thumbs, places = Thumbs(folder, "pictures", BOX), prepare.find(normalised, roots, wanted)
+    for root in sorted({place.root for place in places}):
+        if not root.is_dir():
+            raise InputError(f"--root: {root}", "folder not found", "give the folder with the source's own files")
+    for place in places:
+        thumbs.want(place.image_id, partial(_bytes, place))
+    thumbs.make(threads)
+    gone = sum(thumbs.get(name) is None for name in wanted)
+    if wanted and gone == len(wanted):
+        raise InputError(f"--root: {places[0].root}", f"holds none of the {gone:,} pictures", "give the folder that was normalised")
+    return thumbs, gone
+
+
+def _bytes(place: prepare.Place) -> bytes | None:
+    try:
+        data = encoded_bytes(place.root, place.file, place.member, place.kind)
+    except InputError:
+        return None
+    prepare.check(place, data)
+    return data
+
+
+def _check_logs(rows: Sequence[dict], shown: Mapping[str, tuple[str, str, str]], context: Context) -> None:
+    """Refuse pairs that were mined from other logs than those at hand."""
+    for row in rows:
+        step = context.steps.get((row["trajectory_id"], row["step"]), {})
+        pair = step.get("before_image"), step.get("after_image")
+        if pair != shown[row["instance_id"]][:2] or row["distractor_trajectory"] not in context.goals:
+            what = f"holds the pair '{row['instance_id']}', which the sources given with --normalised do not"
+            raise InputError("--mined", what, "give the manifests that it was mined from, all of them")
+
+
+def _turned_down(mined: Path) -> set[str]:
+    """Return the pairs that are not among the mined ones since a reviewer turned them down."""
+    found = load.rows([mined], "drops", ("detail",), reason=["rejected_by_reviewer"])
+    return {row["detail"].rpartition("(")[2].removesuffix(")") for row in found if row["detail"]}
+
+
+def _possible(mined: Path, normalised: Sequence[Path]) -> Iterator[str]:
+    """Yield the ids of all pairs that could have been mined; the logs are read when the first is asked for."""
+    from evoaudit.probes import mining
+
+    yield from mining.possible(mined, normalised)
+
+
 def _context(normalised: Sequence[Path], rows: Sequence[dict]) -> Context:
     started = {row["trajectory_id"] for row in rows}
     known = started | {row["distractor_trajectory"] for row in rows}
     wanted = {(row["trajectory_id"], row["step"]) for row in rows}
-    columns = ("trajectory_id", "step", "op", "op_raw", "value", "target", "url", "before_image")
+    columns = ("trajectory_id", "step", "op", "op_raw", "value", "target", "url", "before_image", "after_image")
     steps = load.rows(normalised, "steps", columns, trajectory_id=started)
     changes = load.rows(normalised, "changes", trajectory_id=started)
     goals = load.rows(normalised, "trajectories", ("trajectory_id", "instruction"), trajectory_id=known)

@@ -1,6 +1,7 @@
 """Write the page on which people look at T3 pairs before a split is final."""
 
 import argparse
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -59,4 +60,7 @@ def build(args: argparse.Namespace, folder: Path) -> Counter[str]:
 
     decisions = reviewed.read(args.reviewed)
     folders = [common.folder_of(path) for path in args.normalised]
-    return pairs.build(folder, common.folder_of(args.mined), folders, common.roots(args.root), decisions, args.threads)
+    decided, gone = pairs.build(folder, common.folder_of(args.mined), folders, common.roots(args.root), decisions, args.threads)
+    if gone:
+        print(f"{gone:,} pictures are gone since the sources were read, or cannot be shown; the page says where", file=sys.stderr)
+    return decided

@@ -9,6 +9,8 @@ const SLOTS = ["start", "successor", "distractor"];
 const KEPT = "evoaudit:" + data.set;
 // Seconds without a sign of life that still count as looking, changes that can be undone, and bytes of a file that is read.
 const IDLE = 60, UNDO = 1000, LARGEST = 64 * 2 ** 20;
+// Lines longer than this are no decisions.
+const LONGEST = 65536;
 
 const byId = (id) => document.getElementById(id);
 const given = new Map(Object.entries(data.decisions));
@@ -242,7 +244,7 @@ function exportFile() {
   const link = document.createElement("a");
   const who = reviewer.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "");
   link.download = `${data.set}${who ? "-" + who : ""}.jsonl`;
-  const address = URL.createObjectURL(new Blob(all.map((line) => JSON.stringify(line) + "\n"), {type: "application/jsonl"}));
+  const address = URL.createObjectURL(new Blob(all.map((line) => JSON.stringify(line, (_, value) => typeof value === "string" ? whole(value) : value) + "\n"), {type: "application/jsonl"}));
   link.href = address;
   link.click();
   setTimeout(() => URL.revokeObjectURL(address), 10000);
@@ -252,20 +254,47 @@ function exportFile() {
   say(`${link.download}: ${all.length} decisions${left ? `, ${left} pairs are still undecided` : ""}. Name the file in probes.t3.reviewed.`);
 }
 
+// Half a character, as cutting a text may leave it, is none that a file can keep.
+const whole = (text) => text.replace(/[\ud800-\udfff]/gu, "\ufffd");
+
+async function textOf(file) {
+  try {
+    return new TextDecoder("utf-8", {fatal: true}).decode(await file.arrayBuffer());
+  } catch (error) {
+    throw error instanceof TypeError ? new Error("not UTF-8 text") : error;
+  }
+}
+
+// What is refused is what `evoaudit mine` refuses, too.
 function parse(text) {
   const found = [];
   text.replace(/^\ufeff/, "").split("\n").forEach((raw, number) => {
     if (!raw.trim()) return;
     const fault = (what) => { throw new Error(`line ${number + 1}: ${what}`); };
-    let line;
-    try { line = JSON.parse(raw); } catch (error) { fault("not JSON"); }
-    if (line === null || typeof line !== "object" || typeof line.instance_id !== "string") fault("no decision on a pair");
+    if (raw.length >= LONGEST) fault("too long for a decision");
+    let line, names = -1;
+    const count = function (name, value) {
+      if (!Array.isArray(this)) names += 1;
+      return value;
+    };
+    try { line = JSON.parse(raw, count); } catch (error) { fault("not JSON"); }
+    if (line === null || typeof line !== "object" || typeof line.instance_id !== "string" || !line.instance_id) fault("no decision on a pair");
+    // Of a name that stands there twice the parser keeps one, but it has a colon each time.
+    if (raw.replace(/"(?:[^"\\]|\\.)*"/g, "").split(":").length - 1 !== names) fault("a name that stands there twice");
+    for (const [name, value] of Object.entries(line)) if (typeof value === "string" && whole(value) !== value) fault(`${name} holds half a character`);
     if (!["accept", "reject"].includes(line.decision)) fault("neither accept nor reject");
-    if (line.decision === "reject" && !REASONS.includes(line.reason)) fault("a reason that is not known");
-    const row = {instance_id: line.instance_id, decision: line.decision, reason: line.decision === "accept" ? null : line.reason};
-    row.note = typeof line.note === "string" ? line.note.slice(0, 2000) : "";
-    if (Number.isFinite(line.seconds) && line.seconds >= 0) row.seconds = line.seconds;
-    for (const name of ["reviewer", "set"]) if (typeof line[name] === "string") row[name] = line[name].slice(0, 200);
+    for (const name of ["reason", "note", "reviewer", "set"]) {
+      if (line[name] !== undefined && line[name] !== null && typeof line[name] !== "string") fault(`${name} is not text`);
+    }
+    const spent = line.seconds ?? null;
+    if (spent !== null && !(Number.isFinite(spent) && spent >= 0 && spent < 1e9)) fault("no number of seconds");
+    let reason = (line.reason ?? "").trim().toLowerCase().replace(/[\s_-]+/g, "_") || null;
+    if (line.decision === "reject") reason ??= "other";
+    if (line.decision === "accept" && reason) fault("an accepted pair has no reason");
+    if (reason && !REASONS.includes(reason)) fault("a reason that is not known");
+    const row = {instance_id: line.instance_id, decision: line.decision, reason, note: (line.note ?? "").slice(0, 2000)};
+    if (spent !== null) row.seconds = spent;
+    for (const name of ["reviewer", "set"]) if (line[name]) row[name] = line[name].slice(0, 200);
     found.push(row);
   });
   return found;
@@ -276,7 +305,7 @@ async function importFiles(files) {
   for (const file of files) {
     try {
       if (file.size > LARGEST) throw new Error("it is too large for decisions");
-      told.push(`${file.name}: ${take(parse(await file.text()))}`);
+      told.push(`${file.name}: ${take(parse(await textOf(file)))}`);
     } catch (error) {
       told.push(`${file.name}: nothing taken: ${error.message}`);
     }
