@@ -20,6 +20,7 @@ from evoaudit import pictures, store
 from evoaudit.__main__ import main
 from evoaudit.errors import InputError
 from evoaudit.report import cases, summary, tables, thumbs, words
+from evoaudit.report import pictures as originals
 from evoaudit.report.examples import spread
 from evoaudit.report.load import Column, Table
 
@@ -890,6 +891,15 @@ def test_a_thumbnail_has_the_colours_that_were_measured(raw: bytes) -> None:
     assert (height, width) == measured.shape[:2]
     with Image.open(io.BytesIO(made)) as shown:
         assert np.abs(np.asarray(shown.convert("RGB")).astype(int) - measured).mean() < 8
+
+
+def test_a_picture_that_has_changed_is_missing_from_the_report(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(encoded("RGB"))
+    known = hashlib.sha256(encoded("RGB")).hexdigest()
+    assert originals.read(tmp_path, "a.png", None, "plain", known) == encoded("RGB")
+    assert originals.read(tmp_path, "a.png", None, "plain", None) == encoded("RGB")
+    (tmp_path / "a.png").write_bytes(encoded("L"))
+    assert originals.read(tmp_path, "a.png", None, "plain", known) is None
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 8])
