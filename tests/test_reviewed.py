@@ -345,6 +345,21 @@ def test_a_list_of_decisions_is_keyed_by_what_is_in_the_files(tmp_path):
     assert job.places["reviewed"] == [a, b] and job.key != plan(a).of("pairs")[0].key
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([3], "probes.t3.reviewed.0: input should be a valid string (found 3); what it means: decisions of"),
+        (["a", {"b": 1}], "probes.t3.reviewed.1: input should be a valid string"),
+        (3, "probes.t3.reviewed: input should be a valid string (found 3); what it means: decisions of"),
+        ([""], "probes.t3.reviewed: .: is a folder; a file is needed; give the file's path"),
+    ],
+)
+def test_a_config_that_names_no_file_of_decisions_says_which_field_to_mend(given, message):
+    with pytest.raises(InputError) as caught:
+        plan(given)
+    assert message in str(caught.value) and ".str" not in str(caught.value)
+
+
 def test_a_run_that_mines_no_pairs_has_no_page():
     assert plan(cross=0).of("pairs") == () and len(plan().of("pairs")) == 1
 

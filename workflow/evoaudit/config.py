@@ -7,7 +7,7 @@ field is refused with its file, its name and the nearest right name.
 import difflib
 import re
 import reprlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -541,12 +541,7 @@ def read_yaml(path: Path, whole: bool = True) -> Any:
 
 def _explain(error: ValidationError, tree: dict, files: list[Path], where: str) -> InputError:
     """Turn pydantic's first complaint into one line: file, field, fault, mend."""
-    first = error.errors()[0]
-    location = [
-        str(part)
-        for part in first["loc"]
-        if not (isinstance(part, str) and re.match(r"^(constrained-|function-|PerAgent$|int$|literal)", part))
-    ]
+    first, location = _first(error.errors(), tree)
     field = ".".join(location) or "config"
     file = next((str(path) for path in files if len(files) > 1 and _holds(path, location)), where)
     kind, message = first["type"], first["msg"]
@@ -568,6 +563,35 @@ def _explain(error: ValidationError, tree: dict, files: list[Path], where: str) 
             (f"did you mean '{near[0]}'? " if near else "") + f"allowed: {first['ctx']['expected']}",
         )
     return InputError(f"{file}: {field}", f"{message[:1].lower()}{message[1:]} (found {_short(first['input'])})", _described(location))
+
+
+def _first(faults: Sequence[Mapping[str, Any]], tree: Any) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the complaint to show and where it is; of a field that may be a text or a list of them, a part of the list says more."""
+    first = faults[0]
+    location = _location(first, tree)
+    if first["loc"] and first["loc"][-1] == "str":
+        for other in faults[1:]:
+            deeper = _location(other, tree)
+            if len(deeper) > len(location) and deeper[: len(location)] == location:
+                return other, deeper
+    return first, location
+
+
+def _location(fault: Mapping[str, Any], tree: Any) -> list[str]:
+    """Return where a complaint is, without the names that pydantic gives to the kinds a value may be of."""
+    found: list[str] = []
+    node = tree
+    for part in fault["loc"]:
+        if isinstance(part, str) and re.match(r"^(constrained-|function-|PerAgent$|int$|literal)", part):
+            continue
+        if isinstance(part, str) and not isinstance(node, dict) and (part == "str" or part.startswith("tuple[")):
+            continue
+        found.append(str(part))
+        if isinstance(node, dict):
+            node = node.get(part)
+        elif isinstance(node, list | tuple) and isinstance(part, int) and part < len(node):
+            node = node[part]
+    return found
 
 
 def _short(value: object) -> str:
@@ -620,6 +644,8 @@ def _names_at(location: list[str]) -> list[str]:
 
 
 def _described(location: list[str]) -> str:
+    while location and location[-1].isdigit():  # a list is described as a whole
+        location = location[:-1]
     model = _model_at(location[:-1]) if location else None
     field = model.model_fields.get(location[-1]) if model else None
     return f"what it means: {field.description}" if field is not None and field.description else ""

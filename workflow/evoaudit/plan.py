@@ -131,7 +131,8 @@ class _Maker:
                 if folder and not path.is_dir():
                     raise InputError(f"{field}: {path}", "is a file; a folder is needed", "give the folder that holds it")
                 if not folder and not path.is_file():
-                    raise InputError(f"{field}: {path}", "is not a file")
+                    what = "is a folder; a file is needed" if path.is_dir() else "is not a file"
+                    raise InputError(f"{field}: {path}", what, "give the file's path, relative to the working directory")
             return fingerprint(path, self.results / ".fingerprints") or "absent"
         except OSError as error:
             raise InputError(f"{field}: {error.filename or path}", error.strerror or str(error), "mend its permissions") from None
