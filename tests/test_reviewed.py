@@ -101,7 +101,12 @@ def test_a_fault_is_told_with_the_line_it_stands_on(tmp_path, text, message):
 
 def test_what_is_no_file_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for name, message in (("", "is a folder"), ("pipe", "is not a file"), ("gone", "file not found"), ("gone/a", "file not found")):
+    for name, message in (
+        ("", "is a folder"),
+        ("pipe", "is not a regular file; save what it gives as a file"),
+        ("gone", "file not found"),
+        ("gone/a", "file not found"),
+    ):
         with pytest.raises(InputError, match=f"{message}; give the file exported"):
             reviewed.read(tmp_path / name)
 
