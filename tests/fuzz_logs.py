@@ -153,7 +153,11 @@ def content(victim: Victim) -> str:
         [
             *((b"", "emptied"), (_LFS, "a Git LFS pointer"), (b"\n" * 1000, "blank lines")),
             *((b"null", "null"), (b"[]", "[]"), (b"{}", "{}")),
-            *((b"\0" * 2**22, "4 MiB of zeros"), (b"<html>404</html>", "an error page"), (gzip.compress(path.read_bytes()), "gzipped")),
+            *(
+                (b"\0" * 2**22, "4 MiB of zeros"),
+                (b"<html>404</html>", "an error page"),
+                (gzip.compress(path.read_bytes(), mtime=0), "gzipped"),
+            ),
         ]
     )
     victim.put(path, data)
@@ -497,7 +501,7 @@ def compressed(victim: Victim) -> str:
     except (OSError, EOFError, zlib.error):
         raise Nothing from None
     if victim.below(10) == 0:
-        victim.put(path, gzip.compress(bytes(2**24)))
+        victim.put(path, gzip.compress(bytes(2**24), mtime=0))
         return f"{victim.name(path)}: 16 MiB of zeros"
     data, how = victim.spoil(data)
     victim.put(path, gzip.compress(data, mtime=0))
