@@ -147,7 +147,8 @@ def test_a_gate_outlives_its_holders_and_forgets_what_makes_no_sense(gates):
     assert subprocess.run([sys.executable, "-c", code, str(gates)], check=False).returncode == -signal.SIGKILL
     assert 50 < gate.Pace("a").admit()[1] <= 60
     (file,) = gates.iterdir()
-    for damage in (b"", b"x" * 7, os.urandom(400), file.read_bytes()[:-1] + b"\0\0"):
+    whole = file.read_bytes()
+    for damage in (b"", b"x" * 7, os.urandom(400), whole[:-1] + bytes([whole[-1] ^ 1])):
         file.write_bytes(damage)
         assert gate.Pace("a").admit()[1] == 0
     assert gate.Pace("a", lambda: time.monotonic() + 3600).admit()[1] == 0
