@@ -12,15 +12,14 @@ size are the kernel's.
 import argparse
 import hashlib
 import json
-import os
 import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from normalise_and_mine import slope
+from stage import measure
 
 from evoaudit.config import check
 
@@ -33,16 +32,6 @@ NAMES = {
     "changes": ("trajectory_id",),
     "images": ("image_id",),
 }
-
-
-def measure(*words: str) -> tuple[float, float, float]:
-    """Run one subcommand; return wall seconds, processor seconds and peak resident MiB."""
-    start = time.perf_counter()
-    pid = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-m", "evoaudit", *words])
-    _, status, usage = os.wait4(pid, 0)
-    if status:
-        sys.exit(f"failed: {' '.join(words)}")
-    return time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def base(size: int, work: Path) -> Path:

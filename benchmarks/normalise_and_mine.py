@@ -9,24 +9,14 @@ exponent is the slope of log(time) over log(trajectories): 1 is linear. Corpora 
 import argparse
 import json
 import math
-import os
 import sys
-import time
 from pathlib import Path
+
+from stage import measure
 
 from evoaudit.config import SIMULATED_FORMATS, check
 
 LIMIT_EXPONENT, LIMIT_MIB = 1.1, 2048
-
-
-def measure(*words: str) -> tuple[float, float]:
-    """Run one subcommand; return seconds and peak resident MiB of the whole process."""
-    start = time.perf_counter()
-    pid = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-m", "evoaudit", *words])
-    _, status, usage = os.wait4(pid, 0)
-    if status:
-        sys.exit(f"failed: {' '.join(words)}")
-    return time.perf_counter() - start, usage.ru_maxrss / 1024
 
 
 def run(size: int, work: Path, threads: int) -> tuple[float, float, float]:
@@ -39,7 +29,7 @@ def run(size: int, work: Path, threads: int) -> tuple[float, float, float]:
     for kind in SIMULATED_FORMATS:
         out = work / f"normalised-{size}" / kind
         settings = json.dumps({"source": f"sim-{kind}", "kind": kind, "simulated": True, "options": {}})
-        seconds, mib = measure(
+        seconds, _, mib = measure(
             "normalise",
             "--settings",
             settings,
@@ -58,7 +48,7 @@ def run(size: int, work: Path, threads: int) -> tuple[float, float, float]:
         manifests.append(str(out / "manifest.json"))
         roots.append(f"sim-{kind}={corpus / kind}")
     settings = json.dumps(check({}).probes.model_dump(mode="json"))
-    mining, mib = measure(
+    mining, _, mib = measure(
         "mine",
         "--settings",
         settings,

@@ -9,7 +9,6 @@ its own. Fails if a bound is not met.
 
 import argparse
 import json
-import os
 import resource
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from stage import measure
 
 from evoaudit import store
 from evoaudit.infer.simulated import Solver
@@ -145,16 +145,6 @@ def full_size(folder: Path) -> list[str]:
     return ["stats", "--settings", json.dumps(settings), "--seed", "1", *words, "--out", str(folder / "stats")]
 
 
-def measure(*words: str) -> tuple[float, float, float]:
-    """Run one subcommand; return CPU seconds, wall seconds and peak resident MiB of its process."""
-    start = time.perf_counter()
-    pid = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-m", "evoaudit", *words])
-    _, status, usage = os.wait4(pid, 0)
-    if status:
-        sys.exit(f"failed: {' '.join(words)[:200]}")
-    return usage.ru_utime + usage.ru_stime, time.perf_counter() - start, usage.ru_maxrss / 1024
-
-
 def main() -> int:
     """Print a row a measurement; return 1 if a bound is not met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -186,7 +176,7 @@ def main() -> int:
         stats = str(folder / "stats" / "manifest.json")
         rendered = [[stage, "--stats", stats, "--out", str(folder / stage)] for stage in ("tables", "figures")]
         for stage in (words, *rendered):
-            used, wall, mib = measure(*stage)
+            wall, used, mib = measure(*stage)
             total += used
             print(f"| full-size run, {MODELS} models × {TASKS * ITEMS:,} items: {stage[0]} | {used:.1f} | {wall:.1f} | {mib:.0f} | |")
         print(f"| full-size run, together | {total:.1f} | | | {LIMIT_RUN:.0f} s |")

@@ -5,6 +5,8 @@ import json
 import random
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from evoaudit import store
 from evoaudit.resources import PUBLISHED
 
@@ -459,3 +461,15 @@ def simulated_audit(root: Path, per_cell: int = 20) -> dict[str, list[str]]:
         "judgments": [manifest(root / "judge-rules", "judge", {"name": "rules"}, trajectory=len(judged))],
         "final": [manifest(root / "final", "combine", {}, trajectory=len(final))],
     }
+
+
+def rows(folder: Path, name: str) -> list[dict]:
+    """Return the rows of one table."""
+    return pq.read_table(folder / f"{name}.parquet").to_pylist()
+
+
+def one(found: list[dict], **where: object) -> dict:
+    """Return the one row with these values."""
+    chosen = [row for row in found if all(row[name] == value for name, value in where.items())]
+    assert len(chosen) == 1, (where, len(chosen))
+    return chosen[0]

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 from model_server import GOOD, Answer, Call, ModelServer, Reply
-from test_infer import CANARY, PICTURES, PROMPT_SET, by_instance, settings_for, t3
+from served import CANARY, served
+from test_infer import PICTURES, PROMPT_SET, by_instance, settings_for, t3
 
 from evoaudit.errors import InputError
-from evoaudit.infer import base, codex, engine, gate, providers
+from evoaudit.infer import base, codex, providers
 from evoaudit.infer.base import Outcome, Request, closed
 from evoaudit.infer.predict import predict
 from evoaudit.prompts import Image, Message, Text
@@ -40,20 +41,7 @@ def real() -> None:
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answer], ModelServer]]:
-    monkeypatch.setenv("EVOAUDIT_TEST_KEY", CANARY)
-    monkeypatch.setattr(engine, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(gate, "_open", lambda name: None)
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    started: list[ModelServer] = []
-
-    def start(answer: Answer) -> ModelServer:
-        started.append(ModelServer(answer))
-        return started[-1]
-
-    yield start
-    for server in started:
-        server.close()
+    yield from served(monkeypatch, ModelServer)
 
 
 def entry(server: ModelServer | None, **more: Any) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import made_run
-import pyarrow.parquet as pq
 import pytest
+from made_run import rows
 
 from evoaudit import store
 from evoaudit.__main__ import main
@@ -102,10 +102,6 @@ def folder(tmp_path_factory) -> Path:
     }
     assert main(made_run.command(arguments, root / "stats", settings)) == 0
     return root / "stats"
-
-
-def rows(folder: Path, name: str) -> list[dict]:
-    return pq.read_table(folder / f"{name}.parquet").to_pylist()
 
 
 def test_every_model_and_condition_that_ran_is_there_solvers_first(folder):

@@ -4,10 +4,10 @@ import json
 
 import made_run
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_run import one, rows
 from scipy.stats import hypergeom
 
 from evoaudit import stats, store
@@ -15,16 +15,6 @@ from evoaudit.__main__ import main
 from evoaudit.stats import resample
 from evoaudit.tables.inputs import Folders, Run
 from evoaudit.tables.panel import Panel
-
-
-def rows(folder, name: str) -> list[dict]:
-    return pq.read_table(folder / f"{name}.parquet").to_pylist()
-
-
-def one(found: list[dict], **where) -> dict:
-    chosen = [row for row in found if all(row[name] == value for name, value in where.items())]
-    assert len(chosen) == 1, (where, len(chosen))
-    return chosen[0]
 
 
 @pytest.fixture(scope="module")
@@ -286,11 +276,11 @@ def test_an_estimated_chance_level_adds_its_own_uncertainty_once_for_all_models(
     rivals, draws = panel.contest
     scores = panel.shared_draws(rivals, ("t1", "t2_joint", "t3"), "clusters")
     known = panel.gains(scores)  # the same resamples over a chance level that is taken for certain
-    for place, one in enumerate(rivals):
-        if one.model == "alpha-2b":  # the weaker the model, the more its index moves with the chance level
+    for place, rival in enumerate(rivals):
+        if rival.model == "alpha-2b":  # the weaker the model, the more its index moves with the chance level
             assert draws[:, place].std() > 1.01 * known[:, place].std()
-            free = panel.gains(panel._iid(one))
-            assert panel.iid_draws(one).std() > 1.01 * free.std()
+            free = panel.gains(panel._iid(rival))
+            assert panel.iid_draws(rival).std() > 1.01 * free.std()
     # One draw serves all models, so it moves them together: their differences hardly widen.
     apart, certain = draws[:, 0] - draws[:, 2], known[:, 0] - known[:, 2]
     assert apart.std() == pytest.approx(certain.std(), rel=0.1)

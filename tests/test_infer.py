@@ -18,16 +18,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from PIL import Image, ImageDraw
+from served import CANARY, served
 
 from evoaudit import prompts, schema, store
 from evoaudit.__main__ import main
 from evoaudit.errors import InputError
-from evoaudit.infer import base, engine, gate, prices
+from evoaudit.infer import base, engine, prices
 from evoaudit.infer.builtin import Solver
 from evoaudit.infer.journal import NAME, Journal
 from evoaudit.infer.predict import predict
 
-CANARY = "sk-canary-0123456789abcdef"
 REPO = Path(__file__).parents[1]
 PROMPT_SET = prompts.shipped()
 
@@ -104,20 +104,7 @@ class Endpoint:
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answer], Endpoint]]:
-    monkeypatch.setenv("EVOAUDIT_TEST_KEY", CANARY)
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(engine, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(gate, "_open", lambda name: None)
-    started: list[Endpoint] = []
-
-    def start(answer: Answer) -> Endpoint:
-        started.append(Endpoint(answer))
-        return started[-1]
-
-    yield start
-    for endpoint in started:
-        endpoint.close()
+    yield from served(monkeypatch, Endpoint)
 
 
 class Pictures:

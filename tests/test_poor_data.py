@@ -4,8 +4,8 @@ import math
 import random
 
 import made_run
-import pyarrow.parquet as pq
 import pytest
+from made_run import one, rows
 
 from evoaudit import labels, stats, store
 from evoaudit.__main__ import main
@@ -13,16 +13,6 @@ from evoaudit.errors import InputError
 from evoaudit.figures.draw import draw, load
 from evoaudit.figures.style import style
 from evoaudit.tables.spec import TABLES
-
-
-def rows(folder, name: str) -> list[dict]:
-    return pq.read_table(folder / f"{name}.parquet").to_pylist()
-
-
-def one(found: list[dict], **where) -> dict:
-    chosen = [row for row in found if all(row[name] == value for name, value in where.items())]
-    assert len(chosen) == 1, (where, len(chosen))
-    return chosen[0]
 
 
 @pytest.fixture

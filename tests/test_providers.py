@@ -16,12 +16,13 @@ from google.genai import types
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from model_server import FAULTS, GOOD, PROTOCOLS, Answer, ModelServer, Reply, expected, fault, good
-from test_infer import CANARY, PICTURES, PROMPT_SET, by_instance, command, settings_for, t3, write_probes
+from served import CANARY, served
+from test_infer import PICTURES, PROMPT_SET, by_instance, command, settings_for, t3, write_probes
 
 from evoaudit import config, plan, prompts, store
 from evoaudit.__main__ import main
 from evoaudit.errors import InputError
-from evoaudit.infer import base, engine, gate, limits, providers
+from evoaudit.infer import base, limits, providers
 from evoaudit.infer.base import Outcome, Request, closed
 from evoaudit.infer.journal import NAME
 from evoaudit.infer.predict import predict
@@ -33,20 +34,7 @@ SCHEMA = closed(PROMPT_SET["t3"].answer)
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answer], ModelServer]]:
-    monkeypatch.setenv("EVOAUDIT_TEST_KEY", CANARY)
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(engine, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(gate, "_open", lambda name: None)
-    started: list[ModelServer] = []
-
-    def start(answer: Answer) -> ModelServer:
-        started.append(ModelServer(answer))
-        return started[-1]
-
-    yield start
-    for server in started:
-        server.close()
+    yield from served(monkeypatch, ModelServer)
 
 
 def entry(protocol: str, server: ModelServer | None, **more: Any) -> dict[str, Any]:

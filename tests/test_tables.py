@@ -12,8 +12,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import made_run
-import pyarrow.parquet as pq
 import pytest
+from made_run import one, rows
 
 from evoaudit import outputs, stats, store
 from evoaudit.__main__ import main
@@ -57,18 +57,8 @@ CONTRACT = {
 LITERATURE = {"action_map", "landscape", "design_guidelines", "mast_map", "published_check"}
 
 
-def rows(folder: Path, name: str) -> list[dict]:
-    return pq.read_table(folder / f"{name}.parquet").to_pylist()
-
-
 def index(folder: Path) -> dict[str, dict]:
     return {meta["name"]: meta for meta in json.loads((folder / "tables.json").read_text(encoding="utf-8"))}
-
-
-def one(found: list[dict], **where) -> dict:
-    chosen = [row for row in found if all(row[name] == value for name, value in where.items())]
-    assert len(chosen) == 1, (where, len(chosen))
-    return chosen[0]
 
 
 @pytest.fixture(scope="module")

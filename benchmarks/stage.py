@@ -1,0 +1,15 @@
+"""One subcommand as a process of its own, as the workflow runs it, with the kernel's measurements of it."""
+
+import os
+import sys
+import time
+
+
+def measure(*words: str) -> tuple[float, float, float]:
+    """Run one subcommand; return wall seconds, processor seconds and the largest resident MiB."""
+    start = time.perf_counter()
+    pid = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-m", "evoaudit", *words])
+    _, status, usage = os.wait4(pid, 0)
+    if status:
+        sys.exit(f"failed: {' '.join(words)[:200]}")
+    return time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
