@@ -10,7 +10,7 @@ finished stage again takes more than a millisecond an item.
     aiohttp  one session; pictures are encoded and the body is built for each request, the answer is decoded; nothing is kept
     openai   OpenAI's SDK, the same; its own tries are off
     ours     `predict` as the workflow runs it: prepared pictures from Parquet, hashed and encoded once, request keys, the gate, the
-             price of each answer against a budget, a journal on disk after each answer, rows at the end; chat, Gemini and Messages
+             price of each answer against a budget, a journal on disk after each answer, a table at the end; chat, Gemini and Messages
     again    the finished stage once more: nothing is sent, and there is no server
     inspect  inspect-ai by its defaults (32 connections, no display), with ``--inspect`` the Python that has it
 """
@@ -75,6 +75,16 @@ def make_pictures(folder: Path, count: int) -> None:
 
     table = store.check(pa.Table.from_pylist(rows, schema=schema.TABLES["prepared"]), "prepared")
     pq.write_table(table, folder / "prepared.parquet", row_group_size=prepare._GROUP, compression="none", use_dictionary=False)
+
+
+def make_probes(folder: Path, requests: int, count: int) -> None:
+    """Write the probes of the requests, as mining does."""
+    from evoaudit import schema, store
+
+    empty = dict.fromkeys(schema.TABLES["t3"].names)
+    kinds = {field.name: "" if str(field.type) == "string" else 0 for field in schema.TABLES["t3"] if not field.nullable}
+    rows = ({**empty, **kinds, "instance_id": f"i{n:06d}", "goal": f"goal {n}", "images": shown(n, count)} for n in range(requests))
+    store.write_table(folder, "t3", rows)
 
 
 def shown(request: int, count: int) -> list[str]:
@@ -157,11 +167,12 @@ def ours(provider: str, port: int, requests: int, count: int, folder: Path) -> d
     import datetime
 
     import aiohttp  # noqa: F401  imports are in no figure
+    import pyarrow.parquet as pq
 
-    from evoaudit import prepare, prompts
+    from evoaudit import prepare, prompts, store
     from evoaudit.infer import prices, providers
     from evoaudit.infer.base import Attachments
-    from evoaudit.infer.predict import predict
+    from evoaudit.infer.predict import predicting
 
     address = f"http://127.0.0.1:{port}" + ("/v1" if provider == "openai" else "")
     settings = {
@@ -169,21 +180,16 @@ def ours(provider: str, port: int, requests: int, count: int, folder: Path) -> d
         **{"endpoint": "loopback", "temperature": 0.0, "max_output_tokens": 4096, "concurrency": FLIGHT, "budget_usd": 1e6},
     }
     providers.make(settings, Attachments(None), 1.0)
-    probes = {
-        "t1": [],
-        "t2": [],
-        "t3": [
-            {"instance_id": f"i{n:06d}", "source": "s", "domain": "d", "goal": f"goal {n}", "images": shown(n, count)}
-            for n in range(requests)
-        ],
-    }
+    probes = {"t3": store.Rows(folder, "t3")}
     price = prices.Price(input=1.0, cached_input=0.1, output=10.0, date=datetime.date(2026, 1, 1), source="made up")
     prompt_set = prompts.shipped()
 
     def run() -> None:
         with prepare.Pictures(folder) as pictures:
-            rows = predict(settings, probes, pictures, prompt_set, out=folder / f"out-{provider}", prices={"m": price})
-        assert len(rows) == requests and all(row["status"] == "ok" and row["usd"] is not None for row in rows)
+            out = folder / f"out-{provider}"
+            with predicting(settings, probes, pictures, prompt_set, out=out, prices={"m": price}) as rows:
+                store.write_table(out, "predictions", (row for row in rows if row["status"] == "ok" and row["usd"] is not None))
+        assert pq.read_metadata(out / "predictions.parquet").num_rows == requests
 
     return measured(run)
 
@@ -297,6 +303,7 @@ def main() -> None:
         os.environ.pop(name.lower(), None)
     with tempfile.TemporaryDirectory(dir=args.work) as work:
         make_pictures(Path(work), args.pictures)
+        make_probes(Path(work), args.requests, args.pictures)
         missed = [fault for delay in args.delays for fault in compare(delay, args, Path(work))]
     if missed:
         sys.exit("\n" + "\n".join(missed))

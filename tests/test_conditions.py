@@ -20,7 +20,7 @@ from evoaudit.infer import base
 from evoaudit.infer.builtin import NAMES as SOLVERS
 from evoaudit.infer.builtin import Solver
 from evoaudit.infer.journal import NAME
-from evoaudit.infer.predict import predict, questions
+from evoaudit.infer.predict import Questions, predict
 
 
 def item(instance: str, images: list[str], **more: object) -> dict:
@@ -197,7 +197,7 @@ def test_who_lends_depends_neither_on_the_replicate_nor_on_what_is_left_to_ask(s
     again = predict(settings, PROBES, SCREENS, PROMPT_SET, out=tmp_path, seed=5)
     assert [{**row, "latency_s": None} for row in again] == [{**row, "latency_s": None} for row in rows]
     assert len(endpoint.calls) == 10 and {json.dumps(body) for body in endpoint.calls[6:]} <= set(first)
-    lent = {one.identity: one.donor["instance_id"] for one in questions(PROBES, 2, "shuffled_images", 5)}
+    lent = {one.identity: one.donor["instance_id"] for one in Questions(PROBES, 2, "shuffled_images", 5)}
     assert all(lent[0, task, name] == lent[1, task, name] == PARTNER[name] for name, (task, _) in ITEMS.items())
 
 

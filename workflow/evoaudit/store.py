@@ -6,10 +6,13 @@ import os
 import shutil
 import subprocess
 from array import array
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -153,6 +156,54 @@ def _unreadable(path: Path, error: Exception) -> InputError:
 def read_rows(folder: Path, name: str, columns: list[str] | None = None) -> list[dict]:
     """Read one declared table as a list of dicts."""
     return read_table(folder, name, columns).to_pylist()
+
+
+class Rows(Sequence[dict[str, Any]]):
+    """A declared table's rows, read from its file as they are asked for; meant for reading in order, and safe between threads.
+
+    In memory are one row group and the dicts of a few of its rows.
+    """
+
+    #: Rows made into dicts at a time.
+    SOME = 256
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.path = table_file(folder, name)
+        self._lock = Lock()
+        try:
+            self._file = pq.ParquetFile(self.path, pre_buffer=False)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise _unreadable(self.path, error) from None
+        footer = self._file.metadata
+        self._starts = list(accumulate((footer.row_group(group).num_rows for group in range(footer.num_row_groups)), initial=0))
+        self._group: tuple[int, pa.Table] | None = None
+        self._held: tuple[int, int, list[dict[str, Any]]] = (0, 0, [])
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[one] for one in range(*at.indices(len(self)))]
+        if not 0 <= at < len(self):
+            raise IndexError(at)
+        with self._lock:
+            first, last, rows = self._held
+            if not first <= at < last:
+                first, rows = self._some(at)
+                self._held = first, first + len(rows), rows
+        return rows[at - first]
+
+    def _some(self, at: int) -> tuple[int, list[dict[str, Any]]]:
+        group = bisect_right(self._starts, at) - 1
+        if self._group is None or self._group[0] != group:
+            self._group = None  # so that never two are in memory
+            try:
+                self._group = group, self._file.read_row_group(group)
+            except (pa.ArrowInvalid, OSError) as error:
+                raise _unreadable(self.path, error) from None
+        start = (at - self._starts[group]) // self.SOME * self.SOME
+        return self._starts[group] + start, self._group[1].slice(start, self.SOME).to_pylist()
 
 
 @contextmanager

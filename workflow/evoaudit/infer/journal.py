@@ -9,7 +9,9 @@ import fcntl
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,16 @@ from evoaudit.errors import InputError
 from evoaudit.infer.base import OK, STATUSES, TOKENS
 
 NAME = "journal.jsonl"
+#: A call's place in the file and its status, in one number, since there may be very many.
+_Call = int
+_STATUSES = sorted(STATUSES)
+_SHA256 = re.compile("[0-9a-f]{64}")
+#: Bytes of a record that are read at first.
+_PIECE = 1 << 12
 
 
 class Journal:
-    """An append-only file with one writer. ``answers`` holds request key → its last record, whatever it says."""
+    """An append-only file with one writer. In memory is only where each call stands in the file and how it ended."""
 
     def __init__(self, path: Path, shelf: "Shelf | None" = None) -> None:
         self.path, self._shelf = path, shelf
@@ -31,63 +39,96 @@ class Journal:
         except OSError:
             os.close(self._file)
             raise InputError(path, "is being written by another run", "wait for it to end") from None
-        self.answers: dict[str, dict[str, Any]] = {}
+        #: Key → its last call.
+        self._last: dict[bytes, _Call] = {}
+        #: Key → calls before the last one, for what was paid.
+        self._earlier: dict[bytes, list[_Call]] = {}
         #: Keys whose last record is no answer and belongs to a run that has ended.
-        self.stale: set[str] = set()
-        #: Key → records of calls before the last one, for what was paid.
-        self._earlier: dict[str, list[dict[str, Any]]] = {}
+        self._stale: set[bytes] = set()
         #: Lines that are no records; what they held is asked again.
         self.damaged = 0
+        self._end = 0
         self._read()
         self._waiting: list[bytes] = []
         self._queued = self._written = 0
         self._lock = asyncio.Lock()
 
     def _read(self) -> None:
-        end = torn = 0
+        torn = False
         with open(self.path, "rb") as lines:
             for line in lines:
                 if not line.endswith(b"\n"):
-                    torn = len(line)
+                    torn = True
                     break
-                end += len(line)
                 record = _record(line)
                 if record is None:
                     self.damaged += 1
                 elif record.get("end"):
-                    self.stale = {key for key, kept in self.answers.items() if kept["status"] != OK}
+                    self._stale = {key for key, call in self._last.items() if _status(call) != OK}
                 else:
-                    self._keep(record)
+                    self._keep(record, self._end)
+                self._end += len(line)
         if torn:
-            os.ftruncate(self._file, end)
+            os.ftruncate(self._file, self._end)
             os.fsync(self._file)
 
-    def _keep(self, record: dict[str, Any]) -> None:
-        key = record["key"]
+    def _keep(self, record: dict[str, Any], offset: int) -> None:
+        key, call = _key(record["key"]), offset * len(_STATUSES) + _STATUSES.index(record["status"])
         if record.get("passing"):
-            self._earlier.setdefault(key, []).append(record)
+            self._earlier.setdefault(key, []).append(call)
             return
-        if key in self.answers:
-            self._earlier.setdefault(key, []).append(self.answers[key])
-        self.answers[key] = record
-        self.stale.discard(key)
+        if key in self._last:
+            self._earlier.setdefault(key, []).append(self._last[key])
+        self._last[key] = call
+        self._stale.discard(key)
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def __contains__(self, key: str) -> bool:
+        return _key(key) in self._last
+
+    def status(self, key: str) -> str | None:
+        """Return how the last call under a key ended, None if there was none."""
+        call = self._last.get(_key(key))
+        return None if call is None else _status(call)
+
+    def stale(self, key: str) -> bool:
+        """Tell whether the last call under a key is no answer and belongs to a run that has ended."""
+        return _key(key) in self._stale
+
+    def last(self, key: str) -> dict[str, Any] | None:
+        """Return the record of the last call under a key."""
+        call = self._last.get(_key(key))
+        return None if call is None else self._load(call)
 
     def calls(self, key: str) -> list[dict[str, Any]]:
         """Return every call recorded under a key, the last one last."""
-        return [*self._earlier.get(key, ()), *([self.answers[key]] if key in self.answers else ())]
+        name = _key(key)
+        last = self._last.get(name)
+        return [self._load(call) for call in (*self._earlier.get(name, ()), *(() if last is None else (last,)))]
 
     def paid(self) -> Iterator[dict[str, Any]]:
         """Yield every call this journal's runs paid for."""
-        for key in self.answers.keys() | self._earlier.keys():
-            yield from (record for record in self.calls(key) if not record.get("reused"))
+        for call in chain(self._last.values(), *self._earlier.values()):
+            if not (record := self._load(call)).get("reused"):
+                yield record
+
+    def _load(self, call: "_Call") -> dict[str, Any]:
+        offset, size = call // len(_STATUSES), _PIECE
+        while b"\n" not in (line := os.pread(self._file, size, offset)) and len(line) == size:
+            size *= 8
+        return json.loads(line[: line.index(b"\n")])
 
     async def append(self, record: dict[str, Any]) -> None:
         """Write one record; returns when it is on disk. Records that arrive together share one sync.
 
         A record that says ``passing`` is a call that failed and is tried again, kept for what it cost.
         """
-        self._keep(record)
-        self._waiting.append(_line(record))
+        line = _line(record)
+        self._keep(record, self._end)
+        self._end += len(line)
+        self._waiting.append(line)
         self._queued += 1
         mine = self._queued
         async with self._lock:
@@ -103,16 +144,21 @@ class Journal:
 
     def adopt(self, records: Iterable[dict[str, Any]]) -> int:
         """Copy answers bought by other runs; return how many."""
-        found = [{**record, "reused": True} for record in records]
-        for record in found:
-            self._keep(record)
-        if found:
-            self._put(self._file, b"".join(map(_line, found)))
-        return len(found)
+        taken, records = 0, iter(records)
+        while found := [{**record, "reused": True} for record in islice(records, 1000)]:
+            lines = [_line(record) for record in found]
+            self._put(self._file, b"".join(lines))
+            for record, line in zip(found, lines, strict=True):
+                self._keep(record, self._end)
+                self._end += len(line)
+            taken += len(found)
+        return taken
 
     def end(self) -> None:
         """Mark that a run came to its end, whatever it answered."""
-        self._put(self._file, _line({"end": True}))
+        line = _line({"end": True})
+        self._put(self._file, line)
+        self._end += len(line)
 
     def _write(self, data: bytes) -> None:
         self._put(self._file, data)
@@ -121,9 +167,15 @@ class Journal:
 
     @staticmethod
     def _put(file: int, data: bytes) -> None:
-        while data:
-            data = data[os.write(file, data) :]
-        os.fsync(file)
+        """Write and sync all of it or, where the disk is full, nothing."""
+        start = os.fstat(file).st_size
+        try:
+            while data:
+                data = data[os.write(file, data) :]
+            os.fsync(file)
+        except OSError:
+            os.ftruncate(file, start)
+            raise
 
     def close(self) -> None:
         os.close(self._file)
@@ -144,14 +196,19 @@ class Shelf:
 
     def find(self, keys: set[str]) -> Iterator[dict[str, Any]]:
         """Yield the last good answer to each of these requests that was bought before."""
-        found = {}
-        if self.path.is_file():
-            with open(self.path, "rb") as lines:
-                for line in lines:
-                    record = _record(line) if line.endswith(b"\n") else None
-                    if record is not None and record.get("status") == OK and record.get("key") in keys:
-                        found[record["key"]] = record
-        yield from found.values()
+        if not self.path.is_file():
+            return
+        places: dict[str, int] = {}
+        with open(self.path, "rb") as lines:
+            offset = 0
+            for line in lines:
+                record = _record(line) if line.endswith(b"\n") else None
+                if record is not None and record.get("status") == OK and record.get("key") in keys:
+                    places[record["key"]] = offset
+                offset += len(line)
+            for offset in sorted(places.values()):
+                lines.seek(offset)
+                yield json.loads(lines.readline())
 
     def put(self, lines: bytes) -> None:
         """Append the good answers among a journal's lines; they are in that journal, so this needs no sync."""
@@ -168,6 +225,15 @@ class Shelf:
                 data = data[os.write(file, data) :]
         finally:
             os.close(file)
+
+
+def _key(key: str) -> bytes:
+    """Return a key as it is held: half as long as it is written."""
+    return bytes.fromhex(key) if _SHA256.fullmatch(key) else key.encode("utf-8", "surrogatepass")
+
+
+def _status(call: "_Call") -> str:
+    return _STATUSES[call % len(_STATUSES)]
 
 
 def _line(record: dict[str, Any]) -> bytes:

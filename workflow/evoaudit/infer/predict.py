@@ -2,9 +2,14 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +26,14 @@ from evoaudit.infer.progress import Progress
 from evoaudit.infer.tokens import estimate
 from evoaudit.parse import VOCABULARY
 
-Probes = Mapping[str, list[dict[str, Any]]]
+#: Task → its items, in any order; a sequence that reads them from disk as they are asked for will do.
+Probes = Mapping[str, Sequence[dict[str, Any]]]
 Identity = tuple[int, str, str]
 #: Share of the requests that may stay unanswered where a job does not say.
 TOLERATED = 0.01
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Question:
     """One instance and replicate."""
 
@@ -42,25 +48,68 @@ class Question:
         return self.run, self.task, self.probe["instance_id"]
 
 
-def questions(probes: Probes, runs: int, condition: str = "full", seed: int | None = None) -> list[Question]:
-    """Return every question of the tasks a condition asks, sorted by identity.
+class Questions(Sequence[Question]):
+    """Every question of the tasks a condition asks, sorted by identity; made when asked for, since they may be very many.
 
     ``probes`` are all items of the split, whichever are to be asked: which item lends its pictures depends on all of them.
     """
-    found = []
-    for task in CONDITIONS[condition].tasks:
-        rows = probes.get(task, [])
-        lenders: dict[str, dict[str, Any]] = {}
-        if CONDITIONS[condition].pictures == "other":
-            if seed is None:
-                raise InputError(f"condition '{condition}'", "needs a seed", "give --seed")
-            known = {row["instance_id"]: row for row in rows}
-            lenders = {taker: known[giver] for taker, giver in conditions.donors(task, rows, seed).items()}
-        found += [Question(task, run, row, lenders.get(row["instance_id"])) for run in range(runs) for row in rows]
-    return sorted(found, key=lambda question: question.identity)
+
+    def __init__(self, probes: Probes, runs: int, condition: str = "full", seed: int | None = None) -> None:
+        self._tasks = sorted(CONDITIONS[condition].tasks)
+        self._probes = {task: probes.get(task, []) for task in self._tasks}
+        self._runs = runs
+        #: Task → its instances, sorted, and where each stands among the probes.
+        self._names: dict[str, list[str]] = {}
+        self._places: dict[str, array] = {}
+        #: Task → instance → place of the probe that lends its pictures.
+        self._lenders: dict[str, dict[str, int]] = {}
+        for task, rows in self._probes.items():
+            named = sorted((row["instance_id"], place) for place, row in enumerate(rows))
+            self._names[task], self._places[task] = [name for name, _ in named], array("q", (place for _, place in named))
+            if CONDITIONS[condition].pictures == "other":
+                if seed is None:
+                    raise InputError(f"condition '{condition}'", "needs a seed", "give --seed")
+                place = dict(named)
+                self._lenders[task] = {taker: place[giver] for taker, giver in conditions.donors(task, rows, seed).items()}
+        self._round = sum(map(len, self._names.values()))
+
+    def __len__(self) -> int:
+        return self._runs * self._round
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[one] for one in range(*at.indices(len(self)))]
+        if not 0 <= at < len(self):
+            raise IndexError(at)
+        run, rest = divmod(at, self._round)
+        for task in self._tasks:
+            if rest < len(self._names[task]):
+                break
+            rest -= len(self._names[task])
+        rows = self._probes[task]
+        probe = rows[self._places[task][rest]]
+        lender = self._lenders.get(task, {}).get(probe["instance_id"])
+        return Question(task, run, probe, None if lender is None else rows[lender])
+
+    def place(self, run: int, task: str, instance_id: str) -> int:
+        """Return where a question stands; raises `KeyError` if there is none of that identity."""
+        names = self._names.get(task, [])
+        at = bisect_left(names, instance_id)
+        if at == len(names) or names[at] != instance_id or not 0 <= run < self._runs:
+            raise KeyError((run, task, instance_id))
+        return run * self._round + sum(len(self._names[one]) for one in self._tasks if one < task) + at
 
 
 def predict(
+    settings: dict[str, Any], probes: Probes, pictures: Pictures | None, prompt_set: prompts.PromptSet, **more: Any
+) -> list[dict[str, Any]]:
+    """Return the prediction rows; see `predicting`."""
+    with predicting(settings, probes, pictures, prompt_set, **more) as rows:
+        return list(rows)
+
+
+@contextmanager
+def predicting(
     settings: dict[str, Any],
     probes: Probes,
     pictures: Pictures | None,
@@ -73,20 +122,24 @@ def predict(
     say: Callable[[str], None] = lambda line: None,
     progress: Progress | None = None,
     shelf: Path | None = None,
-) -> list[dict[str, Any]]:
-    """Return the prediction rows; answers bought before are taken from the journal under ``out``.
+) -> Iterator[Iterator[dict[str, Any]]]:
+    """Ask everything, then yield an iterator over the prediction rows; answers bought before are taken from the journal under ``out``.
 
     ``shelf`` is the folder of answers that runs share; the setting ``reuse`` says whether they are looked for there.
     """
     shown = {"condition": settings["condition"], "goal": settings.get("goal", "shown")}
     prompts.check(prompt_set, **shown)
-    asked = questions(probes, int(settings.get("runs", 1)), settings["condition"], seed)
+    asked = Questions(probes, int(settings.get("runs", 1)), settings["condition"], seed)
     attachments = Attachments(pictures)
     if settings["provider"] == "builtin":
-        return _solve(settings, asked, attachments, seed, threads, shown)
+        yield _solve(settings, asked, attachments, seed, threads, shown)
+        return
     price = Price.model_validate(settings["price"]) if settings.get("price") else None
     price = price or (prices or {}).get(settings["model"]) or (prices or {}).get(settings["name"])
-    return _Asking(settings, asked, attachments, prompt_set, price, say, shown).rows(out, seed or 0, progress or Progress(say), shelf)
+    asking = _Asking(settings, asked, attachments, prompt_set, price, say, shown)
+    with asking.journal(out, shelf) as journal:
+        asking.ask(journal, seed or 0, progress or Progress(say))
+        yield asking.rows(journal)
 
 
 def _row(settings: dict[str, Any], question: Question, record: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -120,8 +173,8 @@ def _no_donor(question: Question, condition: str) -> dict[str, Any] | None:
 
 
 def _solve(
-    settings: dict[str, Any], asked: list[Question], attachments: Attachments, seed: int | None, threads: int, shown: dict[str, Any]
-) -> list[dict[str, Any]]:
+    settings: dict[str, Any], asked: Questions, attachments: Attachments, seed: int | None, threads: int, shown: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
     # What the solvers need, asking a model does not: 40 MB.
     from evoaudit.infer import builtin
 
@@ -155,8 +208,17 @@ def _solve(
         except KeyError as error:
             return _no_picture(str(error.args[0]))
 
-    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
-        return [_row(settings, question, record) for question, record in zip(asked, pool.map(answer, asked), strict=True)]
+    def rows() -> Iterator[dict[str, Any]]:
+        with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
+            for some in _some(asked):
+                yield from (_row(settings, question, record) for question, record in zip(some, pool.map(answer, some), strict=True))
+
+    return rows()
+
+
+def _some(asked: Questions) -> Iterator[list[Question]]:
+    """Yield questions, some at a time."""
+    yield from (asked[start : start + 256] for start in range(0, len(asked), 256))
 
 
 def _sum(values: list[int | float | None]) -> int | float | None:
@@ -171,7 +233,7 @@ class _Asking:
     def __init__(
         self,
         settings: dict[str, Any],
-        asked: list[Question],
+        asked: Questions,
         attachments: Attachments,
         prompt_set: prompts.PromptSet,
         price: Price | None,
@@ -183,17 +245,17 @@ class _Asking:
         self.limits = Limits(**{field.name: value for field in fields(Limits) if (value := settings.get(field.name)) is not None})
         self.schemas = {task: closed(prompt_set[task].answer) if settings.get("schema") else None for task in TASKS}
         self.doubled = {**settings, "max_output_tokens": 2 * self.limits.max_output_tokens}
-        #: Questions that cannot be asked, and why.
-        self.lost: dict[Identity, dict[str, Any]] = {}
-        #: Question → keys of its request with the bound on output, and with the doubled one where that was, or is to be, asked.
-        self.keys: dict[Identity, str] = {}
-        self.again: dict[Identity, str] = {}
+        #: Questions, by place, that cannot be asked, and why.
+        self.lost: dict[int, dict[str, Any]] = {}
+        #: Place → key of its request, 32 bytes each, and with the doubled bound on output where that was, or is to be, asked.
+        self._keys = bytearray(32 * len(asked))
+        self._again: dict[int, bytes] = {}
 
     @property
     def where(self) -> str:
         return f"model '{self.settings['name']}'"
 
-    def provider(self, settings: dict[str, Any]) -> Provider:
+    def make(self, settings: dict[str, Any]) -> Provider:
         return providers.make(settings, self.attachments, self.limits.timeout_s)
 
     def request(self, question: Question) -> Request:
@@ -201,14 +263,16 @@ class _Asking:
         messages = prompts.render(self.prompt_set[question.task], question.probe, donor=question.donor, vocabulary=words, **self.shown)
         return Request(question.task, question.probe["instance_id"], question.run, messages, self.schemas[question.task])
 
-    def rows(self, out: Path, seed: int, progress: Progress, shelf: Path | None) -> list[dict[str, Any]]:
+    @contextmanager
+    def journal(self, out: Path, shelf: Path | None) -> Iterator[Journal]:
+        """Open the journal, once it is clear that asking can begin."""
         if self.limits.budget_usd is not None and self.price is None:
             raise InputError(
                 self.where,
                 "has no known price, so its budget cannot be kept",
                 "add it to config/prices.yaml, or set inference.budget_usd to null",
             )
-        provider = self.provider(self.settings)
+        self.provider = self.make(self.settings)
         self._identify()
         reuse = self.settings.get("reuse", "resume")
         shared = Shelf(shelf, _shelf_name(self.settings)) if shelf is not None and reuse != "none" else None
@@ -217,84 +281,94 @@ class _Asking:
                 self.say(f"{journal.damaged} unreadable lines of the journal are left out; what they held is asked again")
             if shared is not None and reuse == "all":
                 self._take_over(journal, shared)
-            todo = self._todo(journal)
-            self.say(f"{len(self.asked)} requests, {len(self.keys) - len(todo)} answered before, {len(todo)} to ask")
-            halt = asyncio.run(self._run(provider, journal, todo, seed, progress)) if todo else None
-            self._conclude(journal, bool(todo), halt)
-            return [self._answer(question, journal) for question in self.asked]
+            yield journal
+
+    def ask(self, journal: Journal, seed: int, progress: Progress) -> None:
+        """Ask what has no answer yet; raises `InputError` if the run was stopped or left too much unanswered."""
+        todo, n = self._todo(journal), len(self.asked)
+        self.say(f"{n} requests, {n - len(self.lost) - len(todo)} answered before, {len(todo)} to ask")
+        halt = asyncio.run(self._run(journal, todo, seed, progress)) if todo else None
+        self._conclude(journal, bool(todo), halt)
+
+    def rows(self, journal: Journal) -> Iterator[dict[str, Any]]:
+        """Yield a row for every question."""
+        return (self._answer(place, question, journal) for place, question in enumerate(self.asked))
 
     def _identify(self) -> None:
         """Find each question's key, or why it cannot be asked; requests are not kept, since they are many and soon made again."""
         images = set()
         bounds = picture_limits.of(self.settings)
-        for question in self.asked:
+        for place, question in enumerate(self.asked):
             if alone := _no_donor(question, self.shown["condition"]):
-                self.lost[question.identity] = alone
+                self.lost[place] = alone
             else:
                 images.update(self.request(question).images())
         self.attachments.survey(images)
-        for question in self.asked:
-            if question.identity in self.lost:
+        for place, question in enumerate(self.asked):
+            if place in self.lost:
                 continue
             request = self.request(question)
             if lost := missing(request, self.attachments):
-                self.lost[question.identity] = _no_picture(lost)
+                self.lost[place] = _no_picture(lost)
                 continue
             sizes = [(*self.attachments.size(image), self.attachments.length(image)) for image in request.images()]
             if over := picture_limits.exceeded(bounds, sizes):
-                self.lost[question.identity] = {"status": "picture_limit", "error": f"not sent: {over}"}
+                self.lost[place] = {"status": "picture_limit", "error": f"not sent: {over}"}
                 continue
-            self.keys[question.identity] = request_key(self.settings, request, self.attachments)
+            self._keys[32 * place : 32 * place + 32] = bytes.fromhex(request_key(self.settings, request, self.attachments))
 
-    def _rekey(self, question: Question) -> str:
+    def _key(self, place: int) -> str:
+        return self._keys[32 * place : 32 * place + 32].hex()
+
+    def _places(self) -> Iterator[int]:
+        """Yield the places of what can be asked."""
+        return (place for place in range(len(self.asked)) if place not in self.lost)
+
+    def _rekey(self, place: int, request: Request | None = None) -> str:
         """Return the key with the doubled bound on output."""
-        if question.identity not in self.again:
-            self.again[question.identity] = request_key(self.doubled, self.request(question), self.attachments)
-        return self.again[question.identity]
+        if place not in self._again:
+            request = request or self.request(self.asked[place])
+            self._again[place] = bytes.fromhex(request_key(self.doubled, request, self.attachments))
+        return self._again[place].hex()
 
     def _take_over(self, journal: Journal, shelf: Shelf) -> None:
         """Take answers that other runs bought."""
-        held = {key for key, record in journal.answers.items() if record["status"] in (OK, "truncated")}
-        wanted = set(self.keys.values()) - held
+        wanted = {key for key in map(self._key, self._places()) if journal.status(key) not in (OK, "truncated")}
         if taken := journal.adopt(shelf.find(wanted)):
             self.say(f"{taken} answers are taken over from other runs")
 
-    def _todo(self, journal: Journal) -> list[tuple[Question, bool]]:
-        """Return what is to be asked, and whether with the doubled bound.
+    def _todo(self, journal: Journal) -> list[tuple[int, bool]]:
+        """Return the places of what is to be asked, and whether with the doubled bound.
 
         A run that came to its end and left no more unanswered than is tolerated is finished: it asks nothing, so that making a lost
         file again costs nothing and changes nothing. Otherwise what has no answer is asked, and of a killed run what it had not
         asked yet.
         """
-        missed: list[tuple[Question, bool]] = []
-        stale: list[tuple[Question, bool]] = []
-        for question in self.asked:
-            key = self.keys.get(question.identity)
-            if key is None:
-                continue
-            again = journal.answers.get(key, {}).get("status") == "truncated"
-            last = self._rekey(question) if again else key
-            if last not in journal.answers:
-                missed.append((question, again))
-            elif last in journal.stale:
-                stale.append((question, again))
+        missed: list[tuple[int, bool]] = []
+        stale: list[tuple[int, bool]] = []
+        for place in self._places():
+            key = self._key(place)
+            again = journal.status(key) == "truncated"
+            last = self._rekey(place) if again else key
+            if last not in journal:
+                missed.append((place, again))
+            elif journal.stale(last):
+                stale.append((place, again))
         if not missed and len(stale) <= self._tolerated():
             return []
-        found = missed + stale
-        return sorted(found, key=lambda one: one[0].identity)
+        return sorted(missed + stale)
 
     def _tolerated(self) -> int:
         allowed = self.settings.get("tolerate")
         allowed = TOLERATED if allowed is None else allowed
-        return int(allowed) if allowed >= 1 else int(allowed * len(self.keys))
+        return int(allowed) if allowed >= 1 else int(allowed * (len(self.asked) - len(self.lost)))
 
-    async def _run(self, provider: Provider, journal: Journal, todo: list[tuple[Question, bool]], seed: int, progress: Progress) -> Any:
+    async def _run(self, journal: Journal, todo: list[tuple[int, bool]], seed: int, progress: Progress) -> Any:
         limits, settings, price = self.limits, self.settings, self.price
         account = gate.account(settings.get("base_url"), settings["provider"], settings.get("api_key_env"))
-        questions = {question.identity: question for question, _ in todo}
         spent = math.fsum(price.usd(record) or 0.0 for record in journal.paid()) if price else 0.0
         engine = Engine(
-            provider,
+            self.provider,
             journal,
             limits,
             Budget(limits.budget_usd, price, spent, self.attachments, limits.max_output_tokens),
@@ -302,56 +376,63 @@ class _Asking:
             pace=gate.Pace(account),
             allowance=gate.Allowance(f"{account}|{settings['model']}", settings.get("rpm"), settings.get("tpm")),
             progress=progress,
-            again=lambda: self.provider(self.doubled),
-            rekey=lambda request: self._rekey(questions[request.run, request.task, request.instance_id]),
+            again=lambda: self.make(self.doubled),
+            rekey=lambda request: self._rekey(self.asked.place(request.run, request.task, request.instance_id), request),
             tokens=lambda request: estimate(request, self.attachments, settings["provider"], settings["model"]),
         )
 
         def asks() -> Iterator[Ask]:
-            for question, again in todo:
-                key = self.again[question.identity] if again else self.keys[question.identity]
-                yield Ask(key, self.request(question), again)
+            for place, again in todo:
+                key = self._rekey(place) if again else self._key(place)
+                yield Ask(key, self.request(self.asked[place]), again)
 
         await engine.run(asks(), len(todo))
         return engine.halt
 
     def _conclude(self, journal: Journal, ran: bool, halt: Any) -> None:
         """Close the run; refuse it if it was stopped or left too much unanswered."""
-        final = {identity: self._final(identity, journal) for identity in self.keys}
-        lost = [record for record in final.values() if record is None or record["status"] != OK]
-        kept, n = len(final) - len(lost), len(self.asked)
+        ended = Counter(self._status(place, journal) for place in self._places())
+        kept, n, can = ended.pop(OK, 0), len(self.asked), len(self.asked) - len(self.lost)
         if ran:
             journal.end()
         if halt is not None:
             raise InputError(self.where, halt.what, f"{halt.mend}; {kept} of {n} answers are kept, run again to ask the rest")
-        found = [record["status"] for record in (*final.values(), *self.lost.values())]
-        causes = next((record["error"] for record in (*lost, *self.lost.values()) if record.get("error")), "no reason given")
+        lost = (self._final(place, journal) for place in self._places() if self._status(place, journal) != OK)
+        cause = next((record["error"] for record in chain(lost, self.lost.values()) if record and record.get("error")), "no reason given")
         if n and not kept:
+            found = [*ended.elements(), *(record["status"] for record in self.lost.values())]
             raise InputError(
-                self.where, f"answered none of {n} requests ({count(found)}; for instance: {causes})", "mend the cause and run again"
+                self.where, f"answered none of {n} requests ({count(found)}; for instance: {cause})", "mend the cause and run again"
             )
-        if len(lost) > (allowed := self._tolerated()):
+        if can - kept > (allowed := self._tolerated()):
             raise InputError(
                 self.where,
-                f"{len(lost)} of {len(final)} requests have no answer ({count(record['status'] for record in lost)}; for instance: "
-                f"{causes}), and inference.tolerate allows {allowed}",
+                f"{can - kept} of {can} requests have no answer ({count(ended.elements())}; for instance: {cause}), "
+                f"and inference.tolerate allows {allowed}",
                 "run again to ask these alone, or allow more",
             )
 
-    def _final(self, identity: Identity, journal: Journal) -> dict[str, Any] | None:
-        """Return the record that counts: that of the doubled bound, unless that bound itself was refused."""
-        first = journal.answers.get(self.keys[identity])
-        second = journal.answers.get(self.again.get(identity, ""))
-        return first if second is None or second["status"] in ("http_error", "context_overflow") else second
+    def _keys_of(self, place: int) -> list[str]:
+        """Return the keys under which calls for a question stand in the journal."""
+        return [self._key(place), *([self._again[place].hex()] if place in self._again else [])]
 
-    def _answer(self, question: Question, journal: Journal) -> dict[str, Any]:
-        identity = question.identity
-        if identity not in self.keys:
-            return _row(self.settings, question, self.lost[identity])
-        record = self._final(identity, journal)
-        calls = [*journal.calls(self.keys[identity]), *journal.calls(self.again.get(identity, ""))]
+    def _counts(self, place: int, journal: Journal) -> str:
+        """Return the key of the record that counts: that of the doubled bound, unless that bound itself was refused."""
+        first, *second = self._keys_of(place)
+        return second[0] if second and journal.status(second[0]) not in (None, "http_error", "context_overflow") else first
+
+    def _status(self, place: int, journal: Journal) -> str:
+        return journal.status(self._counts(place, journal)) or "not asked"
+
+    def _final(self, place: int, journal: Journal) -> dict[str, Any] | None:
+        return journal.last(self._counts(place, journal))
+
+    def _answer(self, place: int, question: Question, journal: Journal) -> dict[str, Any]:
+        if place in self.lost:
+            return _row(self.settings, question, self.lost[place])
+        record = self._final(place, journal)
+        calls = [call for key in self._keys_of(place) for call in journal.calls(key)]
         request = self.request(question)
-        hit = any(call["status"] == "truncated" for call in calls)
         again = record.get("again", False)
         return _row(
             self.settings,
@@ -359,10 +440,10 @@ class _Asking:
             record,
             **{name: _sum([call.get(name) for call in calls]) for name in TOKENS},
             usd=_sum([self.price.usd(call) for call in calls]) if self.price else None,
-            limit_hit=hit,
+            limit_hit=any(call["status"] == "truncated" for call in calls),
             max_output_tokens=(self.doubled if again else self.settings).get("max_output_tokens"),
             reused=bool(record.get("reused")),
-            request=self.again[identity] if again else self.keys[identity],
+            request=self._counts(place, journal),
             prompt=prompt_digest(request),
             pictures=[self.attachments.sha256(image) for image in request.images()],
         )

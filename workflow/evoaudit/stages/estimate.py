@@ -139,7 +139,7 @@ def _rendered(results: Path, job: plans.Job, made: dict[tuple, Load | None]) -> 
 
 def _make(job: plans.Job, mined: Path, images: Path) -> Load:
     from evoaudit import prompts, store
-    from evoaudit.infer.predict import questions
+    from evoaudit.infer.predict import Questions
     from evoaudit.prepare import Pictures
     from evoaudit.probes.vocabulary import vocabulary_of
 
@@ -147,7 +147,7 @@ def _make(job: plans.Job, mined: Path, images: Path) -> Load:
     prompt_set = prompts.load(Path(job.places["prompts"]))
     probes = {task: store.read_rows(mined, task) for task in TASKS}
     with Pictures(images) as pictures:
-        for question in questions(probes, job.settings["runs"], job.settings["condition"], job.seed):
+        for question in Questions(probes, job.settings["runs"], job.settings["condition"], job.seed):
             if CONDITIONS[job.settings["condition"]].pictures == "other" and question.donor is None:
                 continue
             shown = {"condition": job.settings["condition"], "goal": job.settings["goal"], "donor": question.donor, "vocabulary": words}

@@ -2,6 +2,8 @@
 
 import argparse
 import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from evoaudit.conditions import CONDITIONS, TASKS
@@ -32,7 +34,8 @@ def run(args: argparse.Namespace) -> int | None:
     """Write ``predictions.parquet``; the journal beside it outlives a run that fails."""
     from evoaudit import prompts, store
     from evoaudit.infer import prices
-    from evoaudit.infer.predict import predict
+    from evoaudit.infer.base import OK, count
+    from evoaudit.infer.predict import predicting
     from evoaudit.infer.progress import Progress
     from evoaudit.probes.vocabulary import vocabulary_of
 
@@ -45,7 +48,7 @@ def run(args: argparse.Namespace) -> int | None:
         settings["concurrency"] = min(settings["concurrency"], most)
     prompt_set = prompts.load(args.prompts)
     prompts.check(prompt_set, settings["condition"], settings.get("goal", "shown"))
-    probes = {task: store.read_rows(common.folder_of(args.mined), task) for task in TASKS}
+    probes = {task: store.Rows(common.folder_of(args.mined), task) for task in TASKS}
     pictures = _pictures(args, settings)
     price_list = prices.load(args.prices) if args.prices else None
 
@@ -61,27 +64,33 @@ def run(args: argparse.Namespace) -> int | None:
 
         say("waiting for its server")
         wait(file, settings["name"], (settings.get("serve") or {}).get("ready_s", 600.0))
-    rows = predict(
-        settings,
-        probes,
-        pictures,
-        prompt_set,
-        out=args.out,
-        prices=price_list,
-        seed=args.seed,
-        threads=args.threads,
-        say=say,
-        progress=Progress(rewrite, live=True) if sys.stderr.isatty() else Progress(say),
-        shelf=args.shelf,
-    )
-    with common.stage(args, "infer", "prediction") as (folder, counts):
-        store.write_table(folder, "predictions", rows)
-        counts.keep("prediction", len(rows))
-    lost = [row["status"] for row in rows if row["status"] != "ok"]
-    if lost:
-        from evoaudit.infer.base import count
+    ended: Counter[str] = Counter()
 
-        say(f"{len(rows) - len(lost)} of {len(rows)} answered; without an answer: {count(lost)}")
+    def told(rows: Iterable[dict]) -> Iterator[dict]:
+        for row in rows:
+            ended[row["status"]] += 1
+            yield row
+
+    with (
+        predicting(
+            settings,
+            probes,
+            pictures,
+            prompt_set,
+            out=args.out,
+            prices=price_list,
+            seed=args.seed,
+            threads=args.threads,
+            say=say,
+            progress=Progress(rewrite, live=True) if sys.stderr.isatty() else Progress(say),
+            shelf=args.shelf,
+        ) as rows,
+        common.stage(args, "infer", "prediction") as (folder, counts),
+    ):
+        counts.keep("prediction", store.write_table(folder, "predictions", told(rows)))
+    kept, n = ended.pop(OK, 0), ended.total()
+    if ended:
+        say(f"{kept} of {kept + n} answered; without an answer: {count(ended.elements())}")
     return None
 
 

@@ -130,16 +130,17 @@ def _asked(args: argparse.Namespace, job: plans.Job, row: dict[str, Any]) -> Ite
 
 def _question(results: Path, job: plans.Job, row: dict[str, Any]) -> "Question | None":
     from evoaudit import store
-    from evoaudit.infer.predict import questions
+    from evoaudit.infer.predict import Questions
 
     mined = results / "mine" / job.upstream["mine"][0].key
     if not (mined / f"{row['task']}.parquet").is_file():
         return None
     probes = {task: store.read_rows(mined, task) if task == row["task"] else [] for task in TASKS}
-    for question in questions(probes, job.settings["runs"], job.settings["condition"], job.seed):
-        if question.identity == (row["run"], row["task"], row["instance_id"]):
-            return question
-    return None
+    asked = Questions(probes, job.settings["runs"], job.settings["condition"], job.seed)
+    try:
+        return asked[asked.place(row["run"], row["task"], row["instance_id"])]
+    except KeyError:
+        return None
 
 
 def _calls(path: Path, row: dict[str, Any]) -> Iterator[str]:
