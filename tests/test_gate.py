@@ -36,7 +36,8 @@ class Bucket:
         self.first = self.last = 0.0
         self._lock = threading.Lock()
 
-    def __call__(self, body: dict, n: int) -> tuple:
+    def take(self) -> bool:
+        """Tell whether one more request is taken now."""
         with self._lock:
             now = time.monotonic()
             self.tokens = min(self.burst, self.tokens + (now - self.at) * self.rate)
@@ -44,7 +45,14 @@ class Bucket:
             taken = self.tokens >= 1
             self.tokens -= taken
             self.refused += not taken
-        if not taken:
+        return taken
+
+    def longer(self, n: int) -> float:
+        """Return how much longer n requests took, from the first call to the last, than they had to."""
+        return (self.last - self.first) / ((n - self.burst) / self.rate)
+
+    def __call__(self, body: dict, n: int) -> tuple:
+        if not self.take():
             return 429, {"Retry-After": f"{self.retry_after:g}"}, fault("rate_limit_exceeded")
         time.sleep(self.latency)
         return 200, {}, reply(GOOD)
@@ -55,15 +63,7 @@ def storm(serve, out: Path, n: int, bucket: Bucket) -> tuple[list[dict], float]:
     endpoint = serve(bucket)
     settings = settings_for(endpoint, concurrency=32, retries=6, condition="metadata")
     rows = run(settings, t3(*(f"i-{i:03}" for i in range(n))), out)
-    return rows, (bucket.last - bucket.first) / ((n - bucket.burst) / bucket.rate)
-
-
-@pytest.mark.slow
-def test_a_storm_of_rate_limits_loses_nothing_and_costs_little(serve, tmp_path):
-    bucket = Bucket(20, 5, 1)
-    rows, longer = storm(serve, tmp_path, 300, bucket)
-    assert [row["status"] for row in rows] == ["ok"] * 300
-    assert bucket.refused <= 15 and longer <= 1.15, (bucket.refused, longer)
+    return rows, bucket.longer(n)
 
 
 def test_a_short_storm_loses_nothing_and_costs_little(serve, tmp_path):

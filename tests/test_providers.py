@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from model_server import FAULTS, GOOD, PROTOCOLS, Answer, ModelServer, Reply, expected, fault, good
 from served import CANARY, served
+from test_gate import Bucket
 from test_infer import PICTURES, PROMPT_SET, by_instance, command, settings_for, t3, write_probes
 
 from evoaudit import config, plan, prompts, store
@@ -251,6 +252,17 @@ def test_passing_faults_are_mended_by_another_try(serve, tmp_path, protocol):
     server = serve(answer)
     rows = predict(entry(protocol, server), t3(*(f"i-{name}" for name in mended)), PICTURES, PROMPT_SET, out=tmp_path)
     assert set(by_instance(rows, "status").values()) == {"ok"} and len(server.calls) == 2 * len(mended)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_storm_of_rate_limits_loses_nothing_and_costs_little(serve, tmp_path, protocol):
+    bucket = Bucket(20, 5, 1)
+    server = serve(lambda call: good(protocol) if bucket.take() else fault(protocol, "rate", {"Retry-After": "1"}))
+    names = [f"i-{n:03}" for n in range(300)]
+    rows = predict(entry(protocol, server, concurrency=32, retries=6), t3(*names), PICTURES, PROMPT_SET, out=tmp_path)
+    assert [row["status"] for row in rows] == ["ok"] * 300
+    assert bucket.refused <= 15 and bucket.longer(300) <= 1.15, (bucket.refused, bucket.longer(300))
 
 
 def test_google_says_in_the_body_how_long_to_wait(serve):
