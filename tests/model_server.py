@@ -261,6 +261,11 @@ _ERRORS: dict[str, dict[str, tuple[int, str | None, str]]] = {
             "messages.0.content.1.image.source.base64.data: image dimensions exceed max allowed size",
         ),
     },
+    "crowd": {
+        "openai": (400, "too_many_images", "no"),
+        "google": (400, "INVALID_ARGUMENT", "The number of images exceeds the limit."),
+        "anthropic": (400, "invalid_request_error", "Too much media: 0 document pages + 102 images > 100"),
+    },
     "bad": {
         "openai": (400, "invalid_image", "cannot read"),
         "google": (400, "INVALID_ARGUMENT", "cannot read"),
@@ -343,6 +348,7 @@ FAULTS: dict[str, tuple[Callable[[str], Reply], str]] = {
     "long": (lambda p: fault(p, "long"), "context_overflow"),
     "picture": (lambda p: fault(p, "picture"), "picture_limit"),
     "many": (lambda p: fault(p, "many"), "picture_limit"),
+    "crowd": (lambda p: fault(p, "crowd"), "picture_limit"),
     "bad": (lambda p: fault(p, "bad"), "http_error"),
     "moved": (lambda p: Reply(307, b"", {"Location": "http://127.0.0.1:9/"}), "http_error"),
 }

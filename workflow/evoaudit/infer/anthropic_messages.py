@@ -28,7 +28,7 @@ class Messages(HTTPProvider):
     TOO_LONG = frozenset({"request_too_large"})
     TOO_LONG_WORDS = re.compile(r"prompt is too long|exceed context limit", re.IGNORECASE)
     # The fault's place in the request stands in its message: messages.0.content.1.image.source…
-    PICTURE_WORDS = re.compile(r"image exceeds|image dimensions|too many images|many-image requests", re.IGNORECASE)
+    PICTURE_WORDS = re.compile(r"image exceeds|image dimensions|too many images|too much media|many-image requests", re.IGNORECASE)
 
     def parameters(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {"max_tokens": settings.get("max_output_tokens") or 4096, "temperature": settings.get("temperature")}

@@ -27,7 +27,8 @@ class Limits:
 
 MIB = 1 << 20
 OPENAI = Limits(pictures=1500, all=512 * MIB)
-ANTHROPIC = Limits(pictures=100, side=8000, many=(20, 2000), one=5 * MIB, all=32 * MIB)
+#: Models with a window of 200,000 tokens take 100 and refuse more at no cost; the others take 600.
+ANTHROPIC = Limits(pictures=600, side=8000, many=(20, 2000), one=5 * MIB, all=32 * MIB)
 GOOGLE = Limits(pictures=3000, all=100 * MIB)
 #: An endpoint of one's own takes what it was started with.
 UNKNOWN = Limits()

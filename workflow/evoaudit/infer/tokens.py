@@ -1,7 +1,7 @@
 """About how many tokens a request is, before it is sent. Rough but stated; the meter during the run does not guess.
 
-Pictures as others' summaries of the vendors' rules, and measurements published in September 2026 of one picture at ten sizes, give
-them; the vendors' own pages were not read.
+Pictures as Google's page on image understanding (1,120 each for Gemini 3), summaries of the other vendors' rules and measurements that
+users published in 2026 give them.
 """
 
 import math
