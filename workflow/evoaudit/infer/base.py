@@ -117,9 +117,8 @@ class Attachments:
 
     def __init__(self, pictures: Pictures | None) -> None:
         self._pictures = pictures
-        self._hashes: dict[Image, str] = {}
-        self._sizes: dict[str, tuple[int, int]] = {}
-        self._lengths: dict[Image, int] = {}
+        #: Picture → sha256 and number of the bytes that are sent.
+        self._sent: dict[Image, tuple[bytes, int]] = {}
         self.base64 = lru_cache(maxsize=_KEPT)(self._base64)
 
     def survey(self, images: Iterable[Image]) -> None:
@@ -141,21 +140,21 @@ class Attachments:
         """Return width and height in pixels; KeyError if the picture was not prepared."""
         if self._pictures is None:
             raise KeyError(image.image_id)
-        if image.image_id not in self._sizes:
-            self._sizes[image.image_id] = self._pictures.size(image.image_id)
-        return self._sizes[image.image_id]
+        return self._pictures.size(image.image_id)
 
     def sha256(self, image: Image) -> str:
         """Return the hash of the bytes that are sent."""
-        if image not in self._hashes:
-            data = self.data(image)
-            self._hashes[image], self._lengths[image] = hashlib.sha256(data).hexdigest(), len(data)
-        return self._hashes[image]
+        return self._facts(image)[0].hex()
 
     def length(self, image: Image) -> int:
         """Return the number of bytes that are sent, before base64."""
-        self.sha256(image)
-        return self._lengths[image]
+        return self._facts(image)[1]
+
+    def _facts(self, image: Image) -> tuple[bytes, int]:
+        if image not in self._sent:
+            data = self.data(image)
+            self._sent[image] = hashlib.sha256(data).digest(), len(data)
+        return self._sent[image]
 
     def _base64(self, image: Image, url_safe: bool = False) -> tuple[bytes, bytes]:
         """Return the media type and the base64 of a picture; kept for the requests that follow."""
