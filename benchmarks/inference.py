@@ -81,9 +81,9 @@ def make_probes(folder: Path, requests: int, count: int) -> None:
     """Write the probes of the requests, as mining does."""
     from evoaudit import schema, store
 
-    empty = dict.fromkeys(schema.TABLES["t3"].names)
-    kinds = {field.name: "" if str(field.type) == "string" else 0 for field in schema.TABLES["t3"] if not field.nullable}
-    rows = ({**empty, **kinds, "instance_id": f"i{n:06d}", "goal": f"goal {n}", "images": shown(n, count)} for n in range(requests))
+    fill = {"string": "", "int32": 0, "bool": True}
+    empty = {field.name: None if field.nullable else fill.get(str(field.type)) for field in schema.TABLES["t3"]}
+    rows = ({**empty, "instance_id": f"i{n:06d}", "goal": f"goal {n}", "images": shown(n, count)} for n in range(requests))
     store.write_table(folder, "t3", rows)
 
 
@@ -169,7 +169,7 @@ def ours(provider: str, port: int, requests: int, count: int, folder: Path) -> d
     import aiohttp  # noqa: F401  imports are in no figure
     import pyarrow.parquet as pq
 
-    from evoaudit import prepare, prompts, store
+    from evoaudit import prepared, prompts, store
     from evoaudit.infer import prices, providers
     from evoaudit.infer.base import Attachments
     from evoaudit.infer.predict import predicting
@@ -185,7 +185,7 @@ def ours(provider: str, port: int, requests: int, count: int, folder: Path) -> d
     prompt_set = prompts.shipped()
 
     def run() -> None:
-        with prepare.Pictures(folder) as pictures:
+        with prepared.Pictures(folder) as pictures:
             out = folder / f"out-{provider}"
             with predicting(settings, probes, pictures, prompt_set, out=out, prices={"m": price}) as rows:
                 store.write_table(out, "predictions", (row for row in rows if row["status"] == "ok" and row["usd"] is not None))

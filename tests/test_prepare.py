@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from made_logs import Logs, painted
 from PIL import Image
 
-from evoaudit import pictures, prepare, schema, store
+from evoaudit import pictures, prepare, prepared, schema, store
 from evoaudit.__main__ import main
 from evoaudit.errors import InputError
 
@@ -59,7 +59,7 @@ def test_pictures_fit_the_side_and_are_never_enlarged(logs, tmp_path):
 
 def test_a_picture_within_the_side_keeps_its_pixels(logs, tmp_path):
     prepare.write(tmp_path, places(logs, tmp_path), 512)
-    with prepare.load(tmp_path) as found:
+    with prepared.Pictures(tmp_path) as found:
         for name, pixels in logs.pixels.items():
             assert np.array_equal(np.asarray(Image.open(io.BytesIO(found.get(logs.id(name))))), pixels)
 
@@ -75,7 +75,7 @@ def test_sizes_keep_their_proportion(width, height, side):
 
 def test_pictures_are_found_by_id_from_many_threads(logs, tmp_path):
     prepare.write(tmp_path, places(logs, tmp_path), 100)
-    found = prepare.load(tmp_path)
+    found = prepared.Pictures(tmp_path)
     ids = [logs.id(name) for name in logs.used]
     assert found.ids() == sorted(ids) and len(found) == COUNT
     with ThreadPoolExecutor(4) as pool:
@@ -90,7 +90,7 @@ def test_pictures_are_found_by_id_from_many_threads(logs, tmp_path):
 
 def test_no_pictures_make_an_empty_table(tmp_path):
     assert prepare.write(tmp_path, [], 512) == 0
-    assert prepare.load(tmp_path).ids() == [] and "x" not in prepare.load(tmp_path)
+    assert prepared.Pictures(tmp_path).ids() == [] and "x" not in prepared.Pictures(tmp_path)
 
 
 def test_metadata_of_the_original_is_left_behind(tmp_path):
@@ -102,7 +102,7 @@ def test_metadata_of_the_original_is_left_behind(tmp_path):
     images[0]["file_sha256"] = store.sha256_file(root / "p.png")
     store.write_table(normalised, "images", images)
     prepare.write(tmp_path, prepare.find([normalised], {"made": root}, [made.id("p")]), 512)
-    assert Image.open(io.BytesIO(prepare.load(tmp_path).get(made.id("p")))).info == {}
+    assert Image.open(io.BytesIO(prepared.Pictures(tmp_path).get(made.id("p")))).info == {}
 
 
 def test_a_picture_that_went_missing_is_named(logs, tmp_path):
@@ -151,7 +151,7 @@ def mined(logs, tmp_path):
 def test_the_subcommand_prepares_every_picture_asked_about(mined, tmp_path):
     assert main([*mined, "--settings", '{"max_image_side": 64}']) == 0
     asked = {image for task in ("t1", "t2", "t3") for row in store.read_rows(tmp_path / "mined", task) for image in row["images"]}
-    assert asked and set(prepare.load(tmp_path / "images").ids()) == asked
+    assert asked and set(prepared.Pictures(tmp_path / "images").ids()) == asked
     manifest = json.loads((tmp_path / "images" / "manifest.json").read_text())
     assert manifest["counts"] == {"unit": "picture", "read": len(asked), "kept": len(asked), "dropped": {}, "others": {}}
     assert set(manifest["files"]) == {"prepared.parquet", "drops.parquet"}
@@ -183,7 +183,7 @@ def test_pictures_are_read_back_byte_for_byte_however_the_file_is_packed(tmp_pat
     same = {"max_image_side": 64, "height": 2, "format": "PNG", "resampling": "none"}
     rows = [{"image_id": f"{n:02}", "width": n + 1, "data": data, **same} for n, data in enumerate(datas * 7)]
     pq.write_table(pa.Table.from_pylist(rows, schema=schema.TABLES["prepared"]), tmp_path / "prepared.parquet", row_group_size=16, **how)
-    with prepare.load(tmp_path) as found:
+    with prepared.Pictures(tmp_path) as found:
         for row in rows[::-1] + rows:
             assert (found.get(row["image_id"]), found.size(row["image_id"])) == (row["data"], (row["width"], 2))
         assert "00" in found and "0" not in found and "99" not in found

@@ -140,7 +140,7 @@ def _rendered(results: Path, job: plans.Job, made: dict[tuple, Load | None]) -> 
 def _make(job: plans.Job, mined: Path, images: Path) -> Load:
     from evoaudit import prompts, store
     from evoaudit.infer.predict import Questions
-    from evoaudit.prepare import Pictures
+    from evoaudit.prepared import Pictures
     from evoaudit.probes.vocabulary import vocabulary_of
 
     load, sizes, words = Load(), {}, vocabulary_of(mined)

@@ -104,6 +104,6 @@ def _pictures(args: argparse.Namespace, settings: dict) -> object | None:
         raise InputError(
             "--images", f"is missing, and condition '{settings['condition']}' shows pictures", "give the manifest of the images stage"
         )
-    from evoaudit.prepare import Pictures
+    from evoaudit.prepared import Pictures
 
     return Pictures(common.folder_of(args.images))

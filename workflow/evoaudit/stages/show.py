@@ -92,7 +92,7 @@ def _asked(args: argparse.Namespace, job: plans.Job, row: dict[str, Any]) -> Ite
         return
     from evoaudit import prompts
     from evoaudit.infer.base import Attachments, Request, media_type, prompt_digest
-    from evoaudit.prepare import Pictures
+    from evoaudit.prepared import Pictures
 
     prompt_set = prompts.load(Path(job.places["prompts"]))
     shown = {"condition": job.settings["condition"], "goal": job.settings["goal"], "donor": question.donor}
