@@ -175,6 +175,7 @@ def ours(provider: str, port: int, requests: int, count: int, folder: Path) -> d
     from evoaudit.infer.predict import predicting
 
     address = f"http://127.0.0.1:{port}" + ("/v1" if provider == "openai" else "")
+    store.frugal()
     settings = {
         **{"name": "m", "provider": provider, "model": "m", "condition": "full", "max_image_side": 512, "base_url": address},
         **{"endpoint": "loopback", "temperature": 0.0, "max_output_tokens": 4096, "concurrency": FLIGHT, "budget_usd": 1e6},

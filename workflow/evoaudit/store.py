@@ -25,6 +25,8 @@ from evoaudit.jsonfile import read_json
 
 #: Rows buffered before a row group is written; bounds memory at every corpus size.
 ROW_GROUP = 8192
+#: Rows that wait as dicts, which take several times what they take in Arrow.
+_DICTS = 256
 #: Characters and bytes buffered before that: rows may be as wide as a source's longest texts.
 GROUP_TEXT = 16 * 2**20
 
@@ -58,12 +60,14 @@ class TableWriter:
         self.rows = 0
         #: Characters and bytes of each row's texts.
         self.widths = array("I")
-        self._buffer: list[dict] = []
-        self._width = 0
+        self._dicts: list[dict] = []
+        self._batches: list[pa.Table] = []
+        self._buffered = self._width = 0
         self._writer = pq.ParquetWriter(self.path, self.schema, compression="zstd", write_statistics=True)
 
     def add(self, row: dict) -> None:
-        self._buffer.append(row)
+        self._dicts.append(row)
+        self._buffered += 1
         self.rows += 1
         width = 0
         for value in row.values():
@@ -71,17 +75,26 @@ class TableWriter:
                 width += len(value)
         self.widths.append(width)
         self._width += width
-        if len(self._buffer) >= ROW_GROUP or self._width >= GROUP_TEXT:
+        if self._buffered >= ROW_GROUP or self._width >= GROUP_TEXT:
             self._flush()
+        elif len(self._dicts) >= _DICTS:
+            self._convert()
 
     def extend(self, rows: Iterable[dict]) -> None:
         for row in rows:
             self.add(row)
 
+    def _convert(self) -> None:
+        if self._dicts:
+            self._batches.append(check(pa.Table.from_pylist(self._dicts, schema=self.schema), self.name, self._dicts))
+            self._dicts = []
+
     def _flush(self) -> None:
-        if self._buffer:
-            self._writer.write_table(check(pa.Table.from_pylist(self._buffer, schema=self.schema), self.name, self._buffer))
-            self._buffer, self._width = [], 0
+        self._convert()
+        if self._batches:
+            # One piece, so that the file does not depend on how many rows were made into Arrow at a time.
+            self._writer.write_table(pa.concat_tables(self._batches).combine_chunks())
+            self._batches, self._buffered, self._width = [], 0, 0
 
     def close(self) -> None:
         self._flush()
@@ -158,6 +171,11 @@ def read_rows(folder: Path, name: str, columns: list[str] | None = None) -> list
     return read_table(folder, name, columns).to_pylist()
 
 
+def frugal() -> None:
+    """Let Arrow take memory from the system: its own pool keeps tens of megabytes for the next table, and some jobs run by the dozen."""
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
 class Rows(Sequence[dict[str, Any]]):
     """A declared table's rows, read from its file as they are asked for; meant for reading in order, and safe between threads.
 
@@ -199,7 +217,7 @@ class Rows(Sequence[dict[str, Any]]):
         if self._group is None or self._group[0] != group:
             self._group = None  # so that never two are in memory
             try:
-                self._group = group, self._file.read_row_group(group)
+                self._group = group, self._file.read_row_group(group, use_threads=False)
             except (pa.ArrowInvalid, OSError) as error:
                 raise _unreadable(self.path, error) from None
         start = (at - self._starts[group]) // self.SOME * self.SOME

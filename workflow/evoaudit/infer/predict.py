@@ -1,6 +1,7 @@
 """From probes to prediction rows for one model under one condition: one row an instance and replicate, whatever happened."""
 
 import asyncio
+import heapq
 import math
 from array import array
 from bisect import bisect_left
@@ -337,33 +338,31 @@ class _Asking:
         if taken := journal.adopt(shelf.find(wanted)):
             self.say(f"{taken} answers are taken over from other runs")
 
-    def _todo(self, journal: Journal) -> list[tuple[int, bool]]:
-        """Return the places of what is to be asked, and whether with the doubled bound.
+    def _todo(self, journal: Journal) -> array:
+        """Return the places of what is to be asked, in order; what was cut before is asked with the doubled bound.
 
         A run that came to its end and left no more unanswered than is tolerated is finished: it asks nothing, so that making a lost
         file again costs nothing and changes nothing. Otherwise what has no answer is asked, and of a killed run what it had not
         asked yet.
         """
-        missed: list[tuple[int, bool]] = []
-        stale: list[tuple[int, bool]] = []
+        missed, stale = array("q"), array("q")
         for place in self._places():
             key = self._key(place)
-            again = journal.status(key) == "truncated"
-            last = self._rekey(place) if again else key
+            last = self._rekey(place) if journal.status(key) == "truncated" else key
             if last not in journal:
-                missed.append((place, again))
+                missed.append(place)
             elif journal.stale(last):
-                stale.append((place, again))
+                stale.append(place)
         if not missed and len(stale) <= self._tolerated():
-            return []
-        return sorted(missed + stale)
+            return array("q")
+        return array("q", heapq.merge(missed, stale))
 
     def _tolerated(self) -> int:
         allowed = self.settings.get("tolerate")
         allowed = TOLERATED if allowed is None else allowed
         return int(allowed) if allowed >= 1 else int(allowed * (len(self.asked) - len(self.lost)))
 
-    async def _run(self, journal: Journal, todo: list[tuple[int, bool]], seed: int, progress: Progress) -> Any:
+    async def _run(self, journal: Journal, todo: array, seed: int, progress: Progress) -> Any:
         limits, settings, price = self.limits, self.settings, self.price
         account = gate.account(settings.get("base_url"), settings["provider"], settings.get("api_key_env"))
         spent = math.fsum(price.usd(record) or 0.0 for record in journal.paid()) if price else 0.0
@@ -382,9 +381,9 @@ class _Asking:
         )
 
         def asks() -> Iterator[Ask]:
-            for place, again in todo:
-                key = self._rekey(place) if again else self._key(place)
-                yield Ask(key, self.request(self.asked[place]), again)
+            for place in todo:
+                again = place in self._again
+                yield Ask(self._rekey(place) if again else self._key(place), self.request(self.asked[place]), again)
 
         await engine.run(asks(), len(todo))
         return engine.halt

@@ -39,6 +39,7 @@ def run(args: argparse.Namespace) -> int | None:
     from evoaudit.infer.progress import Progress
     from evoaudit.probes.vocabulary import vocabulary_of
 
+    store.frugal()
     words = vocabulary_of(common.folder_of(args.mined))
     settings = {"model": args.settings.get("name"), "vocabulary": words, **args.settings}
     for name in _NEEDED:
