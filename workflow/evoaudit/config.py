@@ -247,6 +247,13 @@ class Inference(Section):
         le=100,
         description="tries after the first for rate limits and server faults; rate limits count only while nothing else is answered",
     )
+    batch_wait_h: float = Field(
+        24.0,
+        ge=0,
+        le=8784,
+        allow_inf_nan=False,
+        description="hours a job waits for its batches; then it fails, keeps everything, and collects them when it is run again",
+    )
     json_answers: bool = Field(
         False, alias="schema", description="hold answers to the prompts' JSON schema, where the endpoint can; the paper parses free text"
     )
@@ -294,6 +301,7 @@ class Model(Section):
     concurrency: int | None = Field(None, ge=1, le=1024)
     rpm: int | None = Field(None, ge=1, description="requests a minute that are granted for this model, over all jobs of a machine")
     tpm: int | None = Field(None, ge=1, description="tokens a minute, in and out, likewise")
+    batch: bool = Field(False, description="ask by the vendor's batches: half the price, within a day (openai, google, anthropic)")
     serve: Serve | None = Field(None, description="server to start for this model's jobs; its address is the default of `base_url`")
 
     _distinct = field_validator("conditions", "max_image_side")(_distinct)
@@ -306,6 +314,8 @@ class Model(Section):
             raise ValueError("a simulated model (provider: builtin, model: simulated) needs 'accuracy', and no other takes it")
         if self.serve is not None and self.provider != "openai":
             raise ValueError("only provider 'openai' can be served from this machine")
+        if self.batch and (self.provider not in BATCH_PROVIDERS or self.serve is not None):
+            raise ValueError(f"only {', '.join(sorted(BATCH_PROVIDERS))} have batches, and no server of this machine; leave out 'batch'")
         if self.provider != "openai" and self.api != "chat":
             raise ValueError("only provider 'openai' has a choice of 'api'")
         return self
@@ -319,6 +329,7 @@ class Model(Section):
 #: Providers whose answers this version can fetch; the others are refused by `doctor` and by the job that would need them.
 MODEL_PROVIDERS = frozenset({"anthropic", "builtin", "codex", "google", "openai"})
 JUDGE_PROVIDERS = frozenset({"builtin"})
+BATCH_PROVIDERS = frozenset({"anthropic", "google", "openai"})
 BUILTIN_MODELS = ("random", "majority", "image-similarity", "ocr-difference", "simulated")
 BUILTIN_JUDGES = frozenset({"rules", "simulated"})
 

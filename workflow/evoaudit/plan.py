@@ -415,6 +415,7 @@ class _Maker:
             "tolerate": defaults.tolerate,
             "reuse": defaults.reuse,
             "price": price and price.model_dump(mode="json"),
+            **({"batch": True, "batch_wait_h": defaults.batch_wait_h} if model.batch else {}),
         }
 
     @cached_property

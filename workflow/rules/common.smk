@@ -98,12 +98,12 @@ def code(stage):
 
 
 def in_flight(provider):
-    """Return a resource function: the requests a job of a provider has in flight at most, 0 for jobs of others."""
+    """Return a resource function: the requests a job of a provider has in flight at most, 0 for jobs of others and for batches."""
 
     def of(wildcards):
         asked = PLAN.job("infer", wildcards.key).all_settings
         name = "local" if asked["endpoint"] == "loopback" else asked["provider"]
-        return asked["concurrency"] if name == provider else 0
+        return asked["concurrency"] if name == provider and not asked.get("batch") else 0
 
     return of
 

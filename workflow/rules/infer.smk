@@ -1,7 +1,7 @@
 """One model's raw answers under one condition.
 
 Reads: the probes and their prepared pictures. Writes: results/infer/<key>/predictions.parquet, and journal.jsonl beside it while it runs:
-an answer once paid for is never asked for again. Good answers are copied to results/answers/, which runs share. Library code is not an
+an answer once paid for is never asked for again. batches.jsonl stands there too where a model is asked by batches. Good answers are copied to results/answers/, which runs share. Library code is not an
 input here, so editing it re-buys nothing. `--resources openai=16` bounds the requests in flight over all jobs that ask that provider;
 servers of this machine count as `local`.
 """

@@ -24,6 +24,7 @@ TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 NOT_SENT = frozenset(
     {"name", "condition", "goal", "max_image_side", "prompts", "runs", "base_url", "endpoint", "api_key_env", "concurrency", "timeout_s"}
     | {"deadline_s", "retries", "budget_usd", "rpm", "tpm", "tolerate", "reuse", "fresh", "price", "schema", "serve"}
+    | {"batch", "batch_wait_h"}
 )
 STATUSES = frozenset(
     {
@@ -102,6 +103,10 @@ class Halt(Exception):
     def __init__(self, what: str, mend: str) -> None:
         super().__init__(what)
         self.what, self.mend = what, mend
+
+
+class Pause(Halt):
+    """A run that stops before its end and, run again, goes on where it stopped."""
 
 
 class Provider(Protocol):

@@ -290,10 +290,10 @@ class Engine:
                 break
             self._progress.tried_again()
             if outcome.input_tokens is not None:
-                await self._journal.append({**self._record(ask, outcome, attempt + 1), "passing": True})
+                await self._journal.append({**self.record(ask, outcome, attempt + 1), "passing": True})
                 self._budget.spent += self._cost(outcome)
             await rest(wait, self._halted)
-        await self._journal.append(self._record(ask, outcome, attempt + 1))
+        await self._journal.append(self.record(ask, outcome, attempt + 1))
         return outcome
 
     async def _attempt(self, ask: Ask, timeout_s: float) -> Outcome:
@@ -310,7 +310,8 @@ class Engine:
         return outcome
 
     @staticmethod
-    def _record(ask: Ask, outcome: Outcome, calls: int) -> dict:
+    def record(ask: Ask, outcome: Outcome, calls: int) -> dict:
+        """Return a call as the journal keeps it."""
         request = ask.request
         record = {"key": ask.key, "task": request.task, "instance_id": request.instance_id, "run": request.run, "calls": calls}
         if ask.again:

@@ -6,7 +6,7 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -19,7 +19,23 @@ from evoaudit.conditions import CONDITIONS, TASKS
 from evoaudit.errors import InputError
 from evoaudit.infer import gate, providers, simulated
 from evoaudit.infer import limits as picture_limits
-from evoaudit.infer.base import OK, TOKENS, Attachments, Pictures, Provider, Request, closed, count, missing, prompt_digest, request_key
+from evoaudit.infer.base import (
+    OK,
+    TOKENS,
+    Attachments,
+    Halt,
+    Pause,
+    Pictures,
+    Provider,
+    Request,
+    closed,
+    count,
+    missing,
+    prompt_digest,
+    request_key,
+)
+from evoaudit.infer.batch_ledger import NAME as BATCHES
+from evoaudit.infer.batch_ledger import Ledger, in_progress
 from evoaudit.infer.engine import Ask, Budget, Engine, Limits
 from evoaudit.infer.journal import NAME, Journal, Shelf
 from evoaudit.infer.prices import Price
@@ -251,6 +267,8 @@ class _Asking:
         #: Place → key of its request, 32 bytes each, and with the doubled bound on output where that was, or is to be, asked.
         self._keys = bytearray(32 * len(asked))
         self._again: dict[int, bytes] = {}
+        #: Key → its item; filled in where batches need it.
+        self._items: dict[bytes, tuple[int, bool]] = {}
 
     @property
     def where(self) -> str:
@@ -288,7 +306,12 @@ class _Asking:
         """Ask what has no answer yet; raises `InputError` if the run was stopped or left too much unanswered."""
         todo, n = self._todo(journal), len(self.asked)
         self.say(f"{n} requests, {n - len(self.lost) - len(todo)} answered before, {len(todo)} to ask")
-        halt = asyncio.run(self._run(journal, todo, seed, progress)) if todo else None
+        ledger = journal.path.with_name(BATCHES)
+        halt = None
+        if in_progress(ledger) or (todo and self.settings.get("batch")):
+            halt = self._run_batches(journal, ledger, list(map(self._item, todo)), seed, progress)
+        elif todo:
+            halt = asyncio.run(self._run(journal, map(self._item, todo), len(todo), seed, progress))
         self._conclude(journal, bool(todo), halt)
 
     def rows(self, journal: Journal) -> Iterator[dict[str, Any]]:
@@ -318,6 +341,26 @@ class _Asking:
                 continue
             self._keys[32 * place : 32 * place + 32] = bytes.fromhex(request_key(self.settings, request, self.attachments))
 
+    def _item(self, place: int) -> tuple[int, bool]:
+        """Return a place that is to be asked, and whether with the doubled bound."""
+        return place, place in self._again
+
+    def key_of(self, item: tuple[int, bool]) -> str:
+        """Return the key of a question, by its place, with the bound on output as it is or doubled."""
+        place, again = item
+        return self._rekey(place) if again else self._key(place)
+
+    def ask_of(self, item: tuple[int, bool]) -> Ask:
+        """Return what is asked there."""
+        return Ask(self.key_of(item), self.request(self.asked[item[0]]), item[1])
+
+    def item_of(self, key: str) -> tuple[int, bool] | None:
+        """Return where a key is asked, None if nowhere."""
+        if not self._items:
+            self._items = {bytes.fromhex(self._key(place)): (place, False) for place in self._places()}
+            self._items |= {again: (place, True) for place, again in self._again.items()}
+        return self._items.get(bytes.fromhex(key))
+
     def _key(self, place: int) -> str:
         return self._keys[32 * place : 32 * place + 32].hex()
 
@@ -330,6 +373,8 @@ class _Asking:
         if place not in self._again:
             request = request or self.request(self.asked[place])
             self._again[place] = bytes.fromhex(request_key(self.doubled, request, self.attachments))
+            if self._items:
+                self._items[self._again[place]] = (place, True)
         return self._again[place].hex()
 
     def _take_over(self, journal: Journal, shelf: Shelf) -> None:
@@ -362,15 +407,44 @@ class _Asking:
         allowed = TOLERATED if allowed is None else allowed
         return int(allowed) if allowed >= 1 else int(allowed * (len(self.asked) - len(self.lost)))
 
-    async def _run(self, journal: Journal, todo: array, seed: int, progress: Progress) -> Any:
-        limits, settings, price = self.limits, self.settings, self.price
+    def _budget(self, journal: Journal, promised: float = 0.0) -> Budget:
+        """Return the budget after what was spent, and what is ``promised`` to batches in progress."""
+        spent = math.fsum(self.price.usd(record) or 0.0 for record in journal.paid()) if self.price else 0.0
+        return Budget(self.limits.budget_usd, self.price, spent + promised, self.attachments, self.limits.max_output_tokens)
+
+    def _run_batches(self, journal: Journal, path: Path, todo: list[tuple[int, bool]], seed: int, progress: Progress) -> Halt | None:
+        # The vendors' SDKs are imported where there is a batch to submit or to wait for.
+        from evoaudit.infer import batch, batch_services
+
+        settings = self.settings
+        wait_h = settings.get("batch_wait_h")
+        with Ledger(path) as ledger:
+            run = batch.Batches(
+                self,
+                batch_services.make(settings, self.provider),
+                {False: self.provider, True: self.make(self.doubled)},
+                journal,
+                ledger,
+                self._budget(journal),
+                retries=self.limits.retries,
+                wait_s=3600 * (batch.WAIT_H if wait_h is None else wait_h),
+                say=self.say,
+                online=None
+                if settings.get("batch")
+                else lambda rest: asyncio.run(self._run(journal, rest, len(rest), seed, progress, ledger.promised)),
+            )
+            return run.run(todo)
+
+    async def _run(
+        self, journal: Journal, items: Iterable[tuple[int, bool]], n: int, seed: int, progress: Progress, promised: float = 0.0
+    ) -> Halt | None:
+        limits, settings = self.limits, self.settings
         account = gate.account(settings.get("base_url"), settings["provider"], settings.get("api_key_env"))
-        spent = math.fsum(price.usd(record) or 0.0 for record in journal.paid()) if price else 0.0
         engine = Engine(
             self.provider,
             journal,
             limits,
-            Budget(limits.budget_usd, price, spent, self.attachments, limits.max_output_tokens),
+            self._budget(journal, promised),
             seed=seed,
             pace=gate.Pace(account),
             allowance=gate.Allowance(f"{account}|{settings['model']}", settings.get("rpm"), settings.get("tpm")),
@@ -379,19 +453,15 @@ class _Asking:
             rekey=lambda request: self._rekey(self.asked.place(request.run, request.task, request.instance_id), request),
             tokens=lambda request: estimate(request, self.attachments, settings["provider"], settings["model"]),
         )
-
-        def asks() -> Iterator[Ask]:
-            for place in todo:
-                again = place in self._again
-                yield Ask(self._rekey(place) if again else self._key(place), self.request(self.asked[place]), again)
-
-        await engine.run(asks(), len(todo))
+        await engine.run(map(self.ask_of, items), n)
         return engine.halt
 
-    def _conclude(self, journal: Journal, ran: bool, halt: Any) -> None:
+    def _conclude(self, journal: Journal, ran: bool, halt: Halt | None) -> None:
         """Close the run; refuse it if it was stopped or left too much unanswered."""
         ended = Counter(self._status(place, journal) for place in self._places())
         kept, n, can = ended.pop(OK, 0), len(self.asked), len(self.asked) - len(self.lost)
+        if isinstance(halt, Pause):
+            raise InputError(self.where, halt.what, f"{kept} of {n} answers are kept, {halt.mend}")
         if ran:
             journal.end()
         if halt is not None:

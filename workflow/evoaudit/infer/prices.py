@@ -21,6 +21,8 @@ class Price(BaseModel):
     #: Input tokens the service had in its cache; without it they cost as much as the others.
     cached_input: float | None = Field(None, ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
+    #: What a batch costs of these; half at OpenAI, Google and Anthropic, as their guides to batches stood on 2026-11-30.
+    batch: float = Field(0.5, ge=0, le=1)
     date: datetime.date
     source: str
 
@@ -31,7 +33,8 @@ class Price(BaseModel):
             return None
         cached = min(record.get("cached_tokens") or 0, given)
         cheap = self.input if self.cached_input is None else self.cached_input
-        return ((given - cached) * self.input + cached * cheap + written * self.output) / 1e6
+        share = self.batch if record.get("batch") else 1.0
+        return share * ((given - cached) * self.input + cached * cheap + written * self.output) / 1e6
 
 
 #: Bytes of a price file at most.

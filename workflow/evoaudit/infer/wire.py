@@ -122,7 +122,7 @@ class HTTPProvider(ABC):
     async def ask(self, request: Request) -> Outcome:
         """Make one attempt."""
         while True:
-            sent = dict(self._parameters)
+            sent = self.sent
             try:
                 status, headers, content = await self._post(request)
             except TimeoutError:
@@ -131,15 +131,26 @@ class HTTPProvider(ABC):
             except Exception as error:
                 cause = f": {error.__cause__}" if error.__cause__ else ""
                 return self._clean(Outcome("server", error=f"{type(error).__name__}: {error}{cause}"))
-            reply = _object(content)
-            if status == 200 and reply is not None and not self._hidden_error(reply):
-                return self._clean(self.read(reply))
+            reply = json_object(content)
             if status == 200 and reply is None:
                 kind = one_line(headers.get("Content-Type", "no type"), 40)
                 return self._clean(Outcome("server", error=f"the reply is not JSON but {len(content)} bytes of {kind}"))
-            fault = self._fault(status, headers, reply or {}, bool(request.images()))
-            if not self.adapt(fault, sent):
-                return self._clean(self._outcome(fault))
+            if outcome := self.outcome(status, headers, reply or {}, sent, bool(request.images())):
+                return outcome
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """Return the parameters that a request carries now."""
+        return dict(self._parameters)
+
+    def outcome(
+        self, status: int, headers: Mapping[str, str], reply: dict[str, Any], sent: Mapping[str, Any], pictures: bool
+    ) -> Outcome | None:
+        """Class a reply to a request that carried the parameters ``sent``; None if it is to be made again with others."""
+        if status == 200 and not self._hidden_error(reply):
+            return self._clean(self.read(reply))
+        fault = self._fault(status, headers, reply, pictures)
+        return None if self.adapt(fault, sent) else self._clean(self._outcome(fault))
 
     async def close(self) -> None:
         if self._session is not None:
@@ -282,7 +293,7 @@ def _string(text: str) -> bytes:
     return json.dumps(text).encode("ascii")
 
 
-def _object(content: bytes) -> dict[str, Any] | None:
+def json_object(content: bytes) -> dict[str, Any] | None:
     """Return the JSON object a body holds, or None."""
     try:
         value = json.loads(content)

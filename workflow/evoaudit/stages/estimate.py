@@ -49,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print requests, tokens, dollars and time for every model, condition and picture size still to be asked."""
+    from evoaudit.infer.batch_ledger import NAME as BATCHES
+    from evoaudit.infer.batch_ledger import in_progress
     from evoaudit.infer.prices import load
     from evoaudit.infer.tokens import ANSWER
 
@@ -57,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     path = args.prices or Path(config.inference.prices)
     prices = {} if args.prices is None and str(path) == PRICES and not path.exists() else load(path)
     print(f"{'model / condition / side':<48} {'requests':>9} {'input tokens':>13} {'output':>9} {'time':>8} {'at most USD':>12} {'USD':>9}")
-    total, most, unknown, dated, rough = 0.0, 0.0, [], {}, False
+    total, most, unknown, dated, rough, batched, waiting = 0.0, 0.0, [], {}, False, set(), 0
     made: dict[tuple, Load | None] = {}
     for job in plan.of("infer"):
         if job.settings["provider"] == "builtin":
@@ -69,12 +71,16 @@ def run(args: argparse.Namespace) -> int:
         rough |= exact is None
         asks = exact or _quotas(args.results, job)
         done, seconds = _journalled(args.results / "infer" / job.key / "journal.jsonl")
-        requests = max(0, asks.requests - done)
+        pending = sum(len(batch.keys) for batch in in_progress(args.results / "infer" / job.key / BATCHES))
+        waiting += pending
+        requests = max(0, asks.requests - done - pending)
         left = requests / asks.requests if asks.requests else 0.0
         given, written = left * asks.tokens(job.settings["provider"], job.settings["model"]), requests * ANSWER
         price = prices.get(job.settings["model"]) or prices.get(job.settings["name"])
-        cost = price.usd({"input_tokens": given, "output_tokens": written}) if price else None
-        bound = price.usd({"input_tokens": given, "output_tokens": requests * job.settings["max_output_tokens"]}) if price else None
+        asked = {"input_tokens": given, "batch": job.transport.get("batch")}
+        cost = price.usd({**asked, "output_tokens": written}) if price else None
+        bound = price.usd({**asked, "output_tokens": requests * job.settings["max_output_tokens"]}) if price else None
+        batched |= {job.settings["model"]} if job.transport.get("batch") else set()
         total, most = total + (cost or 0.0), most + (bound or 0.0)
         if price:
             dated[job.settings["model"]] = price
@@ -83,7 +89,9 @@ def run(args: argparse.Namespace) -> int:
         time = _time(requests, given + written, seconds or SECONDS, job.transport)
         money = [("unknown" if usd is None else f"{usd:.2f}") for usd in (bound, cost)]
         print(f"{job.label:<48} {requests:>9,} {given:>13,.0f} {written:>9,.0f} {time:>8} {money[0]:>12} {money[1]:>9}")
-    _footer(args.results, plan, config, path, total, most, sorted(set(unknown)), dated, rough)
+    if waiting:
+        print(f"{waiting:,} requests are in batches that are in progress, and not counted again")
+    _footer(args.results, plan, config, path, total, most, sorted(set(unknown)), dated, rough, batched)
     return 0
 
 
@@ -97,6 +105,7 @@ def _footer(
     unknown: list[str],
     dated: dict[str, "Price"],
     rough: bool,
+    batched: set[str],
 ) -> None:
     from evoaudit.infer.tokens import ANSWER
 
@@ -112,7 +121,8 @@ def _footer(
         "after faults, and the second call of an answer that hit its bound"
     )
     for model, price in sorted(dated.items()):
-        print(f"{model}: ${price.input:g} in, ${price.output:g} out, a million tokens, as of {price.date} ({price.source})")
+        share = f"; batches cost {price.batch:.0%} of that" if model in batched else ""
+        print(f"{model}: ${price.input:g} in, ${price.output:g} out, a million tokens, as of {price.date} ({price.source}){share}")
     missing = f"{', '.join(unknown)}: no price in {path}"
     print(
         f"about {total:.2f} USD, at most {most:.2f}" + (f", and what has no price ({missing})" if unknown else "")
@@ -195,11 +205,12 @@ def _journalled(path: Path) -> tuple[int, float | None]:
     """Return how many good answers a job has already, and the seconds such a call took in the mean."""
     from evoaudit.infer.base import OK
 
-    answered: dict[tuple, float] = {}
+    answered: dict[tuple, float | None] = {}
     for record in _records(path):
         if record.get("status") == OK:
-            answered[record.get("run"), record.get("task"), record.get("instance_id")] = record.get("latency_s") or 0.0
-    return len(answered), math.fsum(answered.values()) / len(answered) if answered else None
+            answered[record.get("run"), record.get("task"), record.get("instance_id")] = record.get("latency_s")
+    timed = [seconds for seconds in answered.values() if seconds is not None]
+    return len(answered), math.fsum(timed) / len(timed) if timed else None
 
 
 def _records(path: Path) -> Iterator[dict]:
@@ -215,9 +226,11 @@ def _records(path: Path) -> Iterator[dict]:
 
 
 def _time(requests: int, tokens: float, seconds: float, transport: dict) -> str:
-    """Say how long a job takes alone: by its requests in flight, or by what a minute allows."""
+    """Say how long a job takes alone: by its requests in flight, or by what a minute allows; a batch, what its service promises."""
     from evoaudit.infer.progress import span
 
+    if transport.get("batch"):
+        return "≤ 24 h" if requests else "0 s"
     bounds = [requests * seconds / transport["concurrency"]]
     bounds += [60 * requests / transport["rpm"]] if transport["rpm"] else []
     bounds += [60 * tokens / transport["tpm"]] if transport["tpm"] else []
