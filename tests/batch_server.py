@@ -83,6 +83,8 @@ class BatchServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # Head and body leave together; apart, each waits for the other side's word on the one before.
+            wbufsize = 1 << 16
 
             def do_GET(self) -> None:
                 outer.exchange(self, b"")

@@ -4,14 +4,13 @@ Whatever happens in between, nothing is submitted twice: what is about to be is 
 for at the service. A batch in progress is always waited for, also by a run that asks the rest one request at a time.
 """
 
-import shutil
+import os
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from evoaudit.infer.base import PASSING, Halt, Outcome, Pause
 from evoaudit.infer.batch_ledger import Batch, Ledger
@@ -86,21 +85,20 @@ class Batches:
 
     def run(self, todo: Iterable[Item]) -> Halt | None:
         """Ask everything; return why it stopped early, if it did."""
-        folder = self._journal.path.parent
-        for stale in folder.glob(".batch-*"):
-            shutil.rmtree(stale, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=".batch-", dir=folder) as scratch:
-            self._folder = Path(scratch)
-            try:
-                self._go(todo)
-            except Halt as halt:
-                return halt
-            except KeyboardInterrupt:
-                return Pause(self._standing(), "run again to collect")
-            finally:
-                with suppress(Exception):
-                    self._service.close()
+        try:
+            self._go(todo)
+        except Halt as halt:
+            return halt
+        except KeyboardInterrupt:
+            return Pause(self._standing(), "run again to collect")
+        finally:
+            with suppress(Exception):
+                self._service.close()
         return None
+
+    def _scratch(self) -> BinaryIO:
+        """Return a file without a name, so that no kill leaves it behind: requests are large, and services echo keys."""
+        return tempfile.TemporaryFile(dir=self._journal.path.parent)
 
     def _go(self, todo: Iterable[Item]) -> None:
         until = time.monotonic() + self._wait_s
@@ -174,21 +172,19 @@ class Batches:
             if todo and (halt := self._online(todo)):
                 raise halt
             return
-        file = self._folder / "requests.jsonl"
         while self._left and not self._full:
-            keys, usd, taken = self._build(file)
-            if not keys:
-                if taken:
-                    del self._left[:taken]
+            with self._scratch() as file:
+                keys, usd, taken = self._build(file)
+                if keys and not self._submit(file, keys, usd):
                     continue
+            if not taken:
                 if self._ledger.open:  # what is set aside for those may come back
                     return
                 spent = f"the next request might exceed the budget of ${self._budget.limit:g} (${self._budget.spent:.4f} spent)"
                 raise Halt(spent, "raise inference.budget_usd")
-            if self._submit(file, keys, usd):
-                del self._left[:taken]
+            del self._left[:taken]
 
-    def _build(self, file: Path) -> tuple[list[str], float, int]:
+    def _build(self, out: BinaryIO) -> tuple[list[str], float, int]:
         """Write the next batch's file; return its keys, what they may cost, and how many of the items left it takes up."""
         service, budget = self._service, self._budget
         head, between, tail = service.FRAME
@@ -196,37 +192,36 @@ class Batches:
         share = budget.price.batch if budget.price else 1.0
         keys: dict[str, None] = {}
         usd, size, taken = 0.0, len(head) + len(tail), 0
-        with open(file, "wb") as out:
-            out.write(head)
-            for item in self._left:
-                if len(keys) == self._most:
-                    break
-                ask = self._book.ask_of(item)
-                # The very same request, asked for another item: its answer is for both.
-                if ask.key in keys:
-                    taken += 1
-                    continue
-                worst = 0.0 if budget.limit is None else share * budget.worst(ask.request, ask.again)
-                if usd + worst > room:
-                    break
-                pieces = service.wrap(ask.key, self._providers[ask.again].pieces(ask.request))
-                length = sum(map(len, pieces)) + len(between)
-                if size + length > service.BYTES:
-                    if keys:
-                        break
-                    error = f"not sent: a request of {length / MIB:.1f} MiB; a batch takes {service.BYTES / MIB:.0f}"
-                    self._journal.extend([Engine.record(ask, Outcome("picture_limit", error=error), 0)])
-                    taken += 1
-                    continue
+        out.write(head)
+        for item in self._left:
+            if len(keys) == self._most:
+                break
+            ask = self._book.ask_of(item)
+            # The very same request, asked for another item: its answer is for both.
+            if ask.key in keys:
+                taken += 1
+                continue
+            worst = 0.0 if budget.limit is None else share * budget.worst(ask.request, ask.again)
+            if usd + worst > room:
+                break
+            pieces = service.wrap(ask.key, self._providers[ask.again].pieces(ask.request))
+            length = sum(map(len, pieces)) + len(between)
+            if size + length > service.BYTES:
                 if keys:
-                    out.write(between)
-                out.writelines(pieces)
-                keys[ask.key] = None
-                usd, size, taken = usd + worst, size + length, taken + 1
-            out.write(tail)
+                    break
+                error = f"not sent: a request of {length / MIB:.1f} MiB; a batch takes {service.BYTES / MIB:.0f}"
+                self._journal.extend([Engine.record(ask, Outcome("picture_limit", error=error), 0)])
+                taken += 1
+                continue
+            if keys:
+                out.write(between)
+            out.writelines(pieces)
+            keys[ask.key] = None
+            usd, size, taken = usd + worst, size + length, taken + 1
+        out.write(tail)
         return list(keys), usd, taken
 
-    def _submit(self, file: Path, keys: list[str], usd: float) -> bool:
+    def _submit(self, file: BinaryIO, keys: list[str], usd: float) -> bool:
         """Submit a file of requests; tell whether they are in progress now."""
         batch = self._ledger.intend(keys, usd)
         self._sent[batch.tag] = self._parameters()
@@ -243,7 +238,7 @@ class Batches:
         if batch.id is None:
             return False
         self._unclear, self._every = 0, FIRST_LOOK
-        self._say(f"batch {batch.id} submitted: {len(keys):,} requests, {file.stat().st_size / MIB:.1f} MiB")
+        self._say(f"batch {batch.id} submitted: {len(keys):,} requests, {os.fstat(file.fileno()).st_size / MIB:.1f} MiB")
         return True
 
     def _refused(self, refused: Refused, n: int) -> None:
@@ -306,19 +301,32 @@ class Batches:
             missing = Outcome("server", error=f"the batch failed: {why}")
         taking = _Taking(self, batch, missing)
         for attempt in range(FETCHES):
-            files = self._call(f"the results of batch {batch.id}", self._service.fetch, state, self._folder)
-            for file in files:
+            with self._scratch() as file:
+                self._fetch(batch, state, file)
                 for line in lines(file, LONGEST_REPLY):
-                    taking.line(self._service.result(line) if line is not None else None, attempt == 0)
-            if not batch.sure and files and not taking.ours:
+                    taking.line(None if line is None else self._service.result(line), attempt == 0)
+            if not batch.sure and state.results and not taking.ours:
                 self._confused(batch)
                 return
-            if not taking.remaining or not files or state.missing:
+            if not taking.remaining or not state.results or state.missing:
                 break
         taking.end()
         if batch.tag in self._ledger.open:
             self._ledger.end(batch, "ended")
         self._sent.pop(batch.tag, None)
+
+    def _fetch(self, batch: Batch, state: State, out: BinaryIO) -> None:
+        """Download all results; a download that breaks off is begun anew."""
+        for result in state.results:
+            start = out.tell()
+
+            def fetch(result: str = result, start: int = start) -> None:
+                out.seek(start)
+                out.truncate()
+                self._service.fetch(result, out)
+
+            self._call(f"the results of batch {batch.id}", fetch)
+        out.seek(0)
 
     def _confused(self, batch: Batch) -> None:
         """Look again for a batch that another was taken for."""

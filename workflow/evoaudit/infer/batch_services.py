@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 from evoaudit.errors import InputError
 from evoaudit.infer.base import Outcome
@@ -99,7 +98,7 @@ class Service(ABC):
         """Return a request as it stands in a batch's file."""
 
     @abstractmethod
-    def _submit(self, file: Path, tag: str) -> Any: ...
+    def _submit(self, file: BinaryIO, tag: str) -> Any: ...
 
     @abstractmethod
     def _find(self, batch: Batch, known: set[str]) -> tuple[str, bool] | None: ...
@@ -108,14 +107,15 @@ class Service(ABC):
     def _look(self, identity: str) -> State: ...
 
     @abstractmethod
-    def _fetch(self, result: str, file: Path) -> None: ...
+    def _fetch(self, result: str, out: BinaryIO) -> None: ...
 
     @abstractmethod
     def result(self, line: dict[str, Any]) -> Result | None:
         """Read a line of a result file; None if it names no request."""
 
-    def submit(self, file: Path, tag: str) -> str:
+    def submit(self, file: BinaryIO, tag: str) -> str:
         """Create a batch from a file of requests; return its id. Raises `Refused` or `Unclear`, as all that follow."""
+        file.seek(0)
         with self._told():
             identity = self._submit(file, tag)
         if not isinstance(identity, str) or not identity:
@@ -135,14 +135,10 @@ class Service(ABC):
         with self._told():
             return self._look(identity)
 
-    def fetch(self, state: State, folder: Path) -> list[Path]:
-        """Download the results of a batch that has ended."""
-        files = []
-        for place, result in enumerate(state.results):
-            files.append(folder / f"results-{place}.jsonl")
-            with self._told():
-                self._fetch(result, files[-1])
-        return files
+    def fetch(self, result: str, out: BinaryIO) -> None:
+        """Download one of a batch's files of results."""
+        with self._told():
+            self._fetch(result, out)
 
     def close(self) -> None:
         self._client.close()
@@ -186,9 +182,8 @@ class OpenAIBatches(Service):
     def wrap(self, key: str, body: list[bytes]) -> list[bytes]:
         return [f'{{"custom_id":"{key}","method":"POST","url":"/v1{self.path}","body":'.encode("ascii"), *body, b"}"]
 
-    def _submit(self, file: Path, tag: str) -> Any:
-        with open(file, "rb") as requests:
-            uploaded = self._client.files.create(file=(f"{tag}.jsonl", requests, "application/jsonl"), purpose="batch")
+    def _submit(self, file: BinaryIO, tag: str) -> Any:
+        uploaded = self._client.files.create(file=(f"{tag}.jsonl", file, "application/jsonl"), purpose="batch")
         endpoint: Any = f"/v1{self.path}"
         metadata = {"evoaudit": tag}
         return self._client.batches.create(input_file_id=uploaded.id, endpoint=endpoint, completion_window="24h", metadata=metadata).id
@@ -217,9 +212,9 @@ class OpenAIBatches(Service):
             return State(True, done, results, {"expired": EXPIRED, "cancelled": CANCELLED}.get(status))
         return State(False, done)
 
-    def _fetch(self, result: str, file: Path) -> None:
+    def _fetch(self, result: str, out: BinaryIO) -> None:
         with self._client.files.with_streaming_response.content(result) as response:
-            response.stream_to_file(file)
+            out.writelines(response.iter_bytes())
 
     def result(self, line: dict[str, Any]) -> Result | None:
         if (key := text(line.get("custom_id"))) is None:
@@ -269,13 +264,12 @@ class AnthropicBatches(Service):
     def wrap(self, key: str, body: list[bytes]) -> list[bytes]:
         return [f'{{"custom_id":"{key}","params":'.encode("ascii"), *body, b"}"]
 
-    def _submit(self, file: Path, tag: str) -> Any:
+    def _submit(self, file: BinaryIO, tag: str) -> Any:
         from anthropic.types.messages import MessageBatch
 
-        with open(file, "rb") as requests:
-            # `batches.create` would hold every request, decoded and encoded, in memory.
-            options: Any = {"headers": {"Content-Type": "application/json"}}
-            return self._client.post("/v1/messages/batches", content=requests, cast_to=MessageBatch, options=options).id
+        # `batches.create` would hold every request, decoded and encoded, in memory.
+        options: Any = {"headers": {"Content-Type": "application/json"}}
+        return self._client.post("/v1/messages/batches", content=file, cast_to=MessageBatch, options=options).id
 
     def _find(self, batch: Batch, known: set[str]) -> tuple[str, bool] | None:
         found = None
@@ -297,10 +291,9 @@ class AnthropicBatches(Service):
             return State(False)
         return State(True, results=(identity,))
 
-    def _fetch(self, result: str, file: Path) -> None:
-        with self._client.messages.batches.with_streaming_response.results(result) as response, open(file, "wb") as out:
-            for piece in response.iter_bytes():
-                out.write(piece)
+    def _fetch(self, result: str, out: BinaryIO) -> None:
+        with self._client.messages.batches.with_streaming_response.results(result) as response:
+            out.writelines(response.iter_bytes())
 
     def result(self, line: dict[str, Any]) -> Result | None:
         if (key := text(line.get("custom_id"))) is None:
@@ -354,7 +347,7 @@ class GoogleBatches(Service):
     def wrap(self, key: str, body: list[bytes]) -> list[bytes]:
         return [f'{{"key":"{key}","request":'.encode("ascii"), *body, b"}"]
 
-    def _submit(self, file: Path, tag: str) -> Any:
+    def _submit(self, file: BinaryIO, tag: str) -> Any:
         uploaded = self._client.files.upload(file=file, config={"display_name": tag, "mime_type": "jsonl"})
         return self._client.batches.create(model=self.model, src={"file_name": uploaded.name}, config={"display_name": tag}).name
 
@@ -379,8 +372,8 @@ class GoogleBatches(Service):
             return State(True, None, results, EXPIRED if state == "JOB_STATE_EXPIRED" else CANCELLED)
         return State(False)
 
-    def _fetch(self, result: str, file: Path) -> None:
-        self._client.files.download(file=result, destination=file)
+    def _fetch(self, result: str, out: BinaryIO) -> None:
+        self._client.files.download(file=result, destination=out)
 
     def result(self, line: dict[str, Any]) -> Result | None:
         if (key := text(line.get("key")) or text(part(line, "metadata", "key"))) is None:
@@ -404,13 +397,12 @@ def make(settings: Mapping[str, Any], provider: HTTPProvider) -> Service:
     return kinds[settings["provider"]](settings, provider)
 
 
-def lines(file: Path, longest: int) -> Iterator[dict[str, Any] | None]:
+def lines(content: BinaryIO, longest: int) -> Iterator[dict[str, Any] | None]:
     """Yield the JSON objects of a file of results; None for a line that is none, or is longer than it may be."""
-    with open(file, "rb") as content:
-        while line := content.readline(longest):
-            if len(line) == longest and not line.endswith(b"\n"):
-                while (rest := content.readline(longest)) and not rest.endswith(b"\n"):
-                    pass
-                yield None
-            elif line.strip():
-                yield json_object(line)
+    while line := content.readline(longest):
+        if len(line) == longest and not line.endswith(b"\n"):
+            while (rest := content.readline(longest)) and not rest.endswith(b"\n"):
+                pass
+            yield None
+        elif line.strip():
+            yield json_object(line)
