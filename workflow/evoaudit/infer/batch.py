@@ -37,6 +37,8 @@ FETCHES = 3
 WAIT_H = 24.0
 #: Records that are written together.
 _TOGETHER = 256
+#: What a result is that belongs to no request of its batch.
+_OTHER = "of no request of this batch"
 
 
 class Book(Protocol):
@@ -78,10 +80,12 @@ class Batches:
         self._all = self._parameters()
         #: Requests in one batch at most; fewer once the service took no more.
         self._most = service.REQUESTS
+        #: Whether nothing more is submitted until the next look.
         self._full = False
-        self._unclear = 0
-        self._every, self._told = FIRST_LOOK, ""
+        self._until, self._every, self._told = 0.0, FIRST_LOOK, ""
+        #: What stops the run once the other results of a batch are taken, and why the service could not be asked of late.
         self._halt: Halt | None = None
+        self._away: Pause | None = None
 
     def run(self, todo: Iterable[Item]) -> Halt | None:
         """Ask everything; return why it stopped early, if it did."""
@@ -101,23 +105,24 @@ class Batches:
         return tempfile.TemporaryFile(dir=self._journal.path.parent)
 
     def _go(self, todo: Iterable[Item]) -> None:
-        until = time.monotonic() + self._wait_s
-        for batch in list(self._ledger.open.values()):
-            if batch.id is None:
-                self._resolve(batch)
-        if self._ledger.open:
-            self._say(self._standing())
+        self._until = time.monotonic() + self._wait_s
         held = {key for batch in self._ledger.open.values() for key in batch.keys}
         self._left = [item for item in todo if self._book.key_of(item) not in held]
         while True:
-            self._collect()
-            self._send()
+            self._away = None
+            try:
+                self._collect()
+            except Pause as away:
+                self._away = away
+                self._say(f"{away.what}; looking again in {span(self._every)}")
+            if self._away is None:
+                self._send()
             if not self._ledger.open and not self._left:
                 return
             now = time.monotonic()
-            if now >= until:
-                raise Pause(self._standing(), "run again to collect")
-            time.sleep(min(self._every, until - now))
+            if now >= self._until:
+                raise self._away or Pause(self._standing(), "run again to collect")
+            time.sleep(min(self._every, self._until - now))
             self._every, self._full = min(LONGEST_LOOK, self._every * 1.5), False
 
     def _standing(self) -> str:
@@ -157,13 +162,18 @@ class Batches:
         return self._providers[False].outcome(refused.status, refused.headers, refused.reply, {}, False) or Outcome("http_error")
 
     def _resolve(self, batch: Batch) -> None:
-        """Find out what became of a batch that may have been submitted."""
+        """Find out what became of a batch that may have been submitted; what was not is left to ask."""
         time.sleep(min(SETTLED, max(0.0, batch.at + SETTLED - time.time())))
         found = self._call("its batches", self._service.find, batch, self._ledger.ids)
         if found is None:
             self._ledger.end(batch, "never submitted")
+            self._leave(batch)
         else:
             self._ledger.submitted(batch, *found)
+
+    def _leave(self, batch: Batch) -> None:
+        """Put a batch's requests back to what is left to ask."""
+        self._left += filter(None, map(self._book.item_of, batch.keys))
 
     def _send(self) -> None:
         """Submit what is left and fits; or ask it one request at a time."""
@@ -171,6 +181,8 @@ class Batches:
             todo, self._left = self._left, []
             if todo and (halt := self._online(todo)):
                 raise halt
+            if todo:
+                self._until = time.monotonic() + self._wait_s
             return
         while self._left and not self._full:
             with self._scratch() as file:
@@ -201,7 +213,7 @@ class Batches:
             if ask.key in keys:
                 taken += 1
                 continue
-            worst = 0.0 if budget.limit is None else share * budget.worst(ask.request, ask.again)
+            worst = share * budget.worst(ask.request, ask.again)
             if usd + worst > room:
                 break
             pieces = service.wrap(ask.key, self._providers[ask.again].pieces(ask.request))
@@ -222,9 +234,9 @@ class Batches:
         return list(keys), usd, taken
 
     def _submit(self, file: BinaryIO, keys: list[str], usd: float) -> bool:
-        """Submit a file of requests; tell whether they are in progress now."""
+        """Submit a file of requests; tell whether they are, or may be, in progress now."""
         batch = self._ledger.intend(keys, usd)
-        self._sent[batch.tag] = self._parameters()
+        self._sent[batch.tag], self._every = self._parameters(), FIRST_LOOK
         try:
             self._ledger.submitted(batch, self._service.submit(file, batch.tag))
         except Refused as refused:
@@ -232,14 +244,17 @@ class Batches:
                 self._ledger.end(batch, f"refused with HTTP {refused.status}")
                 self._refused(refused, len(keys))
                 return False
-            self._doubt(batch, str(refused))
+            self._doubt(str(refused))
         except Unclear as unclear:
-            self._doubt(batch, str(unclear))
-        if batch.id is None:
-            return False
-        self._unclear, self._every = 0, FIRST_LOOK
-        self._say(f"batch {batch.id} submitted: {len(keys):,} requests, {os.fstat(file.fileno()).st_size / MIB:.1f} MiB")
+            self._doubt(str(unclear))
+        else:
+            self._say(f"batch {batch.id} submitted: {len(keys):,} requests, {os.fstat(file.fileno()).st_size / MIB:.1f} MiB")
         return True
+
+    def _doubt(self, what: str) -> None:
+        """Submit nothing more until it is clear what became of the last batch."""
+        self._full = True
+        self._say(f"no word came back of a batch ({what}); it is looked for before it is submitted anew")
 
     def _refused(self, refused: Refused, n: int) -> None:
         """Learn from a batch that was not taken; raises `Halt` if no other will be."""
@@ -257,18 +272,14 @@ class Batches:
         if not self._ledger.open:
             self._most = max(1, n // 2)
 
-    def _doubt(self, batch: Batch, what: str) -> None:
-        """Look for a batch of which no word came back."""
-        self._resolve(batch)
-        if batch.id is None:
-            self._unclear += 1
-            if self._unclear >= TRIES:
-                raise Pause(f"{self._service.host} takes no batch ({what})", "run again later")
-
     def _collect(self) -> None:
         """Look at what is in progress and take what has ended."""
         done: list[int | None] = []
         for batch in list(self._ledger.open.values()):
+            if batch.id is None:
+                self._resolve(batch)
+                if batch.id is None:
+                    continue
             state = self._call(f"batch {batch.id}", self._service.look, batch.id)
             if state.ended:
                 self._gather(batch, state)
@@ -292,7 +303,7 @@ class Batches:
             codes = self._providers[False].error(state.failed)[0]
             self._ledger.end(batch, "failed")
             if codes & self._service.FULL:
-                self._left += filter(None, map(self._book.item_of, batch.keys))
+                self._leave(batch)
                 self._crowded(len(batch.keys))
                 return
             why = (self._classed(Refused(400, {}, state.failed)).error or "").removeprefix("HTTP 400: ")
@@ -305,8 +316,9 @@ class Batches:
                 self._fetch(batch, state, file)
                 for line in lines(file, LONGEST_REPLY):
                     taking.line(None if line is None else self._service.result(line), attempt == 0)
-            if not batch.sure and state.results and not taking.ours:
-                self._confused(batch)
+            if not batch.sure and taking.of_others:
+                self._ledger.confused(batch)
+                self._resolve(batch)
                 return
             if not taking.remaining or not state.results or state.missing:
                 break
@@ -314,6 +326,7 @@ class Batches:
         if batch.tag in self._ledger.open:
             self._ledger.end(batch, "ended")
         self._sent.pop(batch.tag, None)
+        self._most = min(self._service.REQUESTS, 2 * self._most)
 
     def _fetch(self, batch: Batch, state: State, out: BinaryIO) -> None:
         """Download all results; a download that breaks off is begun anew."""
@@ -327,13 +340,6 @@ class Batches:
 
             self._call(f"the results of batch {batch.id}", fetch)
         out.seek(0)
-
-    def _confused(self, batch: Batch) -> None:
-        """Look again for a batch that another was taken for."""
-        self._ledger.confused(batch)
-        self._resolve(batch)
-        if batch.id is None:
-            self._left += filter(None, map(self._book.item_of, batch.keys))
 
 
 class _Taking:
@@ -349,9 +355,9 @@ class _Taking:
         self._ended: Counter[str] = Counter()
 
     @property
-    def ours(self) -> bool:
-        """Tell whether any result was one of this batch's."""
-        return len(self.remaining) < len(self._keys)
+    def of_others(self) -> bool:
+        """Tell whether there are results, and none is of this batch."""
+        return len(self.remaining) == len(self._keys) and self._odd[_OTHER] > 0
 
     def line(self, result: Result | None, first: bool) -> None:
         """Take one line of a file of results; ``first`` if the file is read for the first time."""
@@ -359,7 +365,7 @@ class _Taking:
             del self.remaining[result.key]
             self._take(result.key, result)
         elif first:
-            self._odd["unreadable" if result is None else "given twice" if result.key in self._keys else "of no request of this batch"] += 1
+            self._odd["unreadable" if result is None else "given twice" if result.key in self._keys else _OTHER] += 1
 
     def end(self) -> None:
         """Take what has no result as missing, and write everything down."""

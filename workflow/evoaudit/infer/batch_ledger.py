@@ -30,7 +30,7 @@ class Batch:
     keys: list[str]
     #: Seconds since 1970 by this machine's clock when submitting began.
     at: float
-    #: What it may cost at most, 0 where no budget is kept.
+    #: What it may cost at most, USD; 0 where no price is known.
     usd: float = 0.0
     id: str | None = None
     #: Whether the service said that the id is this batch's; otherwise its results will tell.

@@ -15,13 +15,12 @@ from typing import Any, BinaryIO, ClassVar
 from evoaudit.errors import InputError
 from evoaudit.infer.base import Outcome
 from evoaudit.infer.batch_ledger import Batch
-from evoaudit.infer.openai_chat import OPENAI
 from evoaudit.infer.wire import HTTPProvider, host_of, json_object, key_of, number, part, text
 
 #: Deadline of one call, seconds; a file of some hundred megabytes may go up or down in it.
 _TIMEOUT = 600.0
 #: Seconds by which the clocks of a service and of this machine may differ.
-_SKEW = 900.0
+_SKEW = 3600.0
 #: A batch is created at most so long after it was written down that it will be, seconds.
 _UPLOAD = 3600.0
 #: Batches of an account that are looked through at most.
@@ -82,16 +81,16 @@ class Service(ABC):
     FULL: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, settings: Mapping[str, Any], provider: HTTPProvider) -> None:
-        name, address = settings["name"], settings.get("base_url")
+        name, address = settings["name"], settings.get("base_url") or provider.ADDRESS
         self.model, self.path = settings["model"], provider.path()
-        self.host = host_of(name, address or provider.ADDRESS)
+        self.host = host_of(name, address)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._client = self._open(key_of(name, settings.get("api_key_env")) or "none", address)
 
     @abstractmethod
-    def _open(self, key: str, address: str | None) -> Any:
-        """Return the SDK's client: no retries of its own, no redirects."""
+    def _open(self, key: str, address: str) -> Any:
+        """Return the SDK's client: no retries of its own, no redirects, and key and address not from the environment."""
 
     @abstractmethod
     def wrap(self, key: str, body: list[bytes]) -> list[bytes]:
@@ -170,11 +169,11 @@ class OpenAIBatches(Service):
     REQUESTS, BYTES = 50_000, 200_000_000
     FULL = frozenset({"token_limit_exceeded"})
 
-    def _open(self, key: str, address: str | None) -> Any:
+    def _open(self, key: str, address: str) -> Any:
         import openai
 
         http = openai.DefaultHttpxClient(follow_redirects=False, timeout=_TIMEOUT)
-        client = openai.OpenAI(base_url=address or OPENAI, api_key=key, max_retries=0, timeout=_TIMEOUT, http_client=http)
+        client = openai.OpenAI(base_url=address, api_key=key, max_retries=0, timeout=_TIMEOUT, http_client=http)
         # Of the environment nothing but the key is used, as for requests that are asked alone.
         client.organization = client.project = None
         return client
@@ -255,7 +254,7 @@ class AnthropicBatches(Service):
         "overloaded_error": 529,
     }
 
-    def _open(self, key: str, address: str | None) -> Any:
+    def _open(self, key: str, address: str) -> Any:
         import anthropic
 
         http = anthropic.DefaultHttpxClient(follow_redirects=False, timeout=_TIMEOUT)
@@ -337,7 +336,7 @@ class GoogleBatches(Service):
         16: ("UNAUTHENTICATED", 401),
     }
 
-    def _open(self, key: str, address: str | None) -> Any:
+    def _open(self, key: str, address: str) -> Any:
         from google import genai
         from google.genai import types
 
