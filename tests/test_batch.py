@@ -2,8 +2,10 @@
 
 import json
 import os
+import random
 import signal
 import ssl
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -12,6 +14,8 @@ from typing import Any
 
 import pytest
 from batch_server import BatchServer, Made
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from model_server import FAULTS, PROTOCOLS, Answer, Call, Reply, expected, fault, good
 from served import CANARY, served
 from test_infer import PICTURES, PROMPT_SET, Pictures, by_instance, command, settings_for, t3, write_probes
@@ -19,7 +23,7 @@ from test_infer import PICTURES, PROMPT_SET, Pictures, by_instance, command, set
 from evoaudit import config, plan, prompts, store
 from evoaudit.__main__ import main
 from evoaudit.errors import InputError
-from evoaudit.infer import base, batch, batch_ledger, batch_services, prices
+from evoaudit.infer import base, batch, batch_ledger, batch_services, prices, providers
 from evoaudit.infer.journal import NAME
 from evoaudit.infer.predict import predict
 
@@ -229,6 +233,35 @@ def test_killed_anywhere_it_goes_on_and_submits_and_counts_nothing_twice(serve, 
         assert run.ask(settings) == undisturbed, point
         assert set(server.asked.values()) == {1} and len(server.asked) == 8, point
         assert not run.open and len(list(run.out.iterdir())) == 2, point
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", VENDORS)
+def test_killed_again_and_again_at_random_it_submits_nothing_twice(serve, tmp_path, protocol, monkeypatch):
+    kind = {"chat": batch_services.OpenAIBatches, "anthropic": batch_services.AnthropicBatches, "google": batch_services.GoogleBatches}
+    monkeypatch.setattr(kind[protocol], "REQUESTS", 3)
+    monkeypatch.setattr(batch, "_TOGETHER", 2)
+    draw, server = random.Random(5), serve(mixed(protocol))
+    settings = entry(protocol, server, tolerate=1000)
+    undisturbed = Run(tmp_path / "undisturbed", names(300)).ask(settings)
+    most = len(server.batches)
+    server.batches.clear()
+    server.hooks.made = lambda made: setattr(made, "looks", draw.randrange(3))
+    run, kills = Run(tmp_path / "killed", names(300)), 0
+    while kills < 100 and not (kills and not run.open and len(server.asked) == 302):
+        child = os.fork()
+        if child == 0:
+            try:
+                run.ask(settings)
+            finally:
+                os._exit(0)
+        time.sleep(draw.random() * 0.2)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        time.sleep(0.05)  # what the service had received when its client died has come to be
+        kills += 1
+    assert run.ask(settings) == undisturbed and kills > 9
+    assert set(server.asked.values()) == {1} and len(server.asked) == 302 and len(server.batches) >= most
 
 
 @pytest.mark.parametrize("protocol", VENDORS)
@@ -456,6 +489,10 @@ def test_an_account_with_too_much_in_progress_gets_smaller_batches_later(serve, 
     server.hooks.made = made
     assert set(Run(tmp_path / "openai", names(8)).statuses(entry("chat", server, retries=0)).values()) == {"ok"}
     assert [len(one.requests) for one in server.batches] == [8, 4, 4, 2, 2, 2, 2]
+    server = serve(lambda call: good("anthropic"))
+    server.hooks.meddle = lambda what, n: fault("anthropic", "picture") if what == "create" and n == 1 else None
+    assert set(Run(tmp_path / "anthropic", names(8)).statuses(entry("anthropic", server, retries=0)).values()) == {"ok"}
+    assert [len(one.requests) for one in server.batches] == [4, 4]
     server = serve(lambda call: good("google"))
     server.hooks.meddle = lambda what, n: fault("google", "rate") if what == "create" and n < 3 else None
     assert set(Run(tmp_path / "google", names(8)).statuses(entry("google", server, retries=0)).values()) == {"ok"}
@@ -579,6 +616,33 @@ def test_requests_go_to_disk_and_come_from_it_in_pieces(serve, tmp_path, monkeyp
     assert size > 150e6 and peak < 40e6
 
 
+NAMES = ("custom_id", "key", "metadata", "response", "status_code", "body", "result", "type", "message", "error", "code", "status")
+WORDS = ("succeeded", "errored", "expired", "canceled", "batch_expired", "f" * 64)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8) | st.sampled_from(WORDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(line=st.dictionaries(st.sampled_from(["custom_id", "key", "metadata", "response", "result", "error"]), JSON, max_size=5))
+def test_whatever_a_line_of_results_holds_it_is_classed(line):
+    for protocol, kind in (("chat", "OpenAIBatches"), ("anthropic", "AnthropicBatches"), ("google", "GoogleBatches")):
+        service = object.__new__(getattr(batch_services, kind))
+        result = service.result(line)
+        assert result is None or isinstance(result.key, str)
+        if result is None or result.reply is None:
+            continue
+        plain = {**settings_for(None), "provider": "openai" if protocol == "chat" else protocol, "api_key_env": None}
+        provider = providers.make(plain, base.Attachments(None), 1.0)
+        try:
+            found = provider.outcome(result.status, {}, result.reply, provider.sent, False)
+        except base.Halt:
+            continue
+        assert found is None or found.status in base.STATUSES
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [
@@ -593,9 +657,11 @@ def test_batches_are_refused_where_there_are_none(model, words):
     assert words in str(error.value) and "\n" not in str(error.value) and "models.0" in str(error.value)
 
 
+SIMULATED = [{"name": "sim", "kind": "simulated", "trajectories": 5}]
+
+
 def jobs(**model: Any) -> tuple:
-    sources = [{"name": "sim", "kind": "simulated", "trajectories": 5}]
-    tree = {"sources": sources, "models": [{"name": "m", "provider": "openai", "model": "x", **model}], "inference": {"batch_wait_h": 3}}
+    tree = {"sources": SIMULATED, "models": [{"name": "m", "provider": "openai", "model": "x", **model}], "inference": {"batch_wait_h": 3}}
     return plan.build(config.check(tree)).of("infer")
 
 
@@ -608,6 +674,15 @@ def test_batch_or_not_is_no_part_of_any_key():
     assert len(keys) == 1
 
 
+def test_a_price_is_passed_on_as_before_unless_its_batches_are_not_at_half(tmp_path):
+    given = "{input: 1, output: 2, date: 2026-01-01, source: s}"
+    (tmp_path / "p.yaml").write_text(f"models:\n  x: {given}\n  y: {given.replace('}', ', batch: 0.6}')}\n")
+    tree = {"sources": SIMULATED, "inference": {"prices": str(tmp_path / "p.yaml")}}
+    tree["models"] = [{"name": name, "provider": "openai"} for name in ("x", "y")]
+    x, y = (job.transport["price"] for job in plan.build(config.check(tree)).of("infer"))
+    assert "batch" not in x and y == {**x, "batch": 0.6}
+
+
 def test_the_estimate_says_what_batches_cost_and_leaves_out_what_is_in_progress(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prices.yaml").write_text(
@@ -615,7 +690,7 @@ def test_the_estimate_says_what_batches_cost_and_leaves_out_what_is_in_progress(
         "  y: {input: 1000000, output: 0, batch: 0.25, date: 2026-01-01, source: made up}\n"
     )
     tree = {
-        "sources": [{"name": "sim", "kind": "simulated", "trajectories": 5}],
+        "sources": SIMULATED,
         "probes": {"t1": {"quota": {}}, "t2": {"quota": {}}, "t3": {"quota": {"cross": 10}}},
         "models": [
             {"name": name, "provider": "openai", "model": model, "batch": name != "single"}

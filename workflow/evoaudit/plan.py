@@ -414,7 +414,8 @@ class _Maker:
             "tpm": model.tpm,
             "tolerate": defaults.tolerate,
             "reuse": defaults.reuse,
-            "price": price and price.model_dump(mode="json"),
+            # Half price in batches goes without saying, so that jobs older than batches have the settings they had.
+            "price": price and price.model_dump(mode="json", exclude={"batch"} if price.batch == 0.5 else None),
             **({"batch": True, "batch_wait_h": defaults.batch_wait_h} if model.batch else {}),
         }
 
