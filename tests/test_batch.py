@@ -162,7 +162,7 @@ def test_results_twice_missing_unreadable_and_of_others_are_told_apart_and_count
     assert [len(made.requests) for made in server.batches] == [5, 1] and server.asked[server.batches[1].keys[0]] == 2
     told = next(line for line in run.said if "collected" in line)
     assert told.endswith(
-        "collected: ok 4, server 1; 1 results given twice are left out; 1 results of no request of this batch are left out; "
+        "collected: ok 4, server 1; $0.00 spent; 1 results given twice are left out; 1 results of no request of this batch are left out; "
         "2 results unreadable are left out"
     )
     assert [row["input_tokens"] for row in rows] == [1000] * 5

@@ -374,7 +374,10 @@ class _Taking:
         self._write()
         words = ", ".join(f"{status} {n:,}" for status, n in sorted(self._ended.items()))
         odd = "".join(f"; {n:,} results {kind} are left out" for kind, n in sorted(self._odd.items()))
-        self._run._say(f"batch {self._batch.id} collected: {words or 'nothing new'}{odd}")
+        budget = self._run._budget
+        spent = f"; ${budget.spent:.2f} spent" if budget.price is not None else ""
+        spent += f" of ${budget.limit:.2f}" if spent and budget.limit is not None else ""
+        self._run._say(f"batch {self._batch.id} collected: {words or 'nothing new'}{spent}{odd}")
 
     def _take(self, key: str, result: Result) -> None:
         run = self._run
