@@ -352,3 +352,20 @@ def test_a_run_in_a_log_is_quiet_and_names_no_key(serve, tmp_path, capsys):
     assert main(command(settings_for(endpoint, condition="metadata"), mined, tmp_path / "out")) == 0
     error = capsys.readouterr().err
     assert error == "m: 20 requests, 0 answered before, 20 to ask\n" and CANARY not in error
+
+
+def test_the_very_same_request_is_asked_and_paid_for_once(serve, tmp_path):
+    endpoint = serve(lambda body, n: (200, {}, reply('{"ans', "length") if cut(body) and asked(body) == "i-long" else reply(GOOD)))
+    probes = t3("i-1", "i-long", "i-2")
+    for name in ("i-1", "i-long"):
+        row = next(row for row in probes["t3"] if row["instance_id"] == name)
+        probes["t3"].append({**row, "instance_id": f"{name}-twin"})
+    said: list[str] = []
+    rows = run(settings_for(endpoint), probes, tmp_path, prices={"org/model": PRICE}, say=said.append)
+    assert said[0] == "5 requests, 2 of them the same as another, 0 answered before, 3 to ask"
+    assert Counter(asked(body) for body in endpoint.calls) == {"i-1": 1, "i-2": 1, "i-long": 2}
+    assert {row["status"] for row in rows} == {"ok"} and len({row["request"] for row in rows}) == 3
+    assert by_instance(rows, "limit_hit")["i-long-twin"] and by_instance(rows, "max_output_tokens")["i-long-twin"] == 100
+    assert by_instance(rows, "reused") == {row["instance_id"]: row["instance_id"].endswith("twin") for row in rows}
+    assert sum(row["usd"] for row in rows) == pytest.approx(4 * 900e-6) and sum(row["input_tokens"] for row in rows) == 4000
+    assert run(settings_for(endpoint), probes, tmp_path, prices={"org/model": PRICE}) == rows and len(endpoint.calls) == 4

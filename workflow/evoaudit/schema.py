@@ -244,7 +244,7 @@ PREDICTIONS = pa.schema(
         _field("usd", _F, "price of these calls, by `config/prices.yaml`; null where unknown"),
         _field("limit_hit", _B, "true if an answer was cut by the bound on output tokens; it is asked once more with twice that"),
         _field("max_output_tokens", pa.int64(), "bound on output tokens of the answer kept"),
-        _field("reused", _B, "true if the answer was bought by another run"),
+        _field("reused", _B, "true if the answer was bought by another run, or for an earlier row with the very same request"),
         _field("request", _S, "sha256 of all that was sent; null where nothing was"),
         _field("prompt", _S, "sha256 of the texts sent"),
         _field("pictures", pa.list_(pa.string()), "sha256 of the bytes of each picture sent, in order"),

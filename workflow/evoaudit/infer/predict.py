@@ -267,6 +267,8 @@ class _Asking:
         #: Place → key of its request, 32 bytes each, and with the doubled bound on output where that was, or is to be, asked.
         self._keys = bytearray(32 * len(asked))
         self._again: dict[int, bytes] = {}
+        #: Place of a question whose request an earlier one has already → that one's place. It is asked, and paid for, once.
+        self._same: dict[int, int] = {}
         #: Key → its item; filled in where batches need it.
         self._items: dict[bytes, tuple[int, bool]] = {}
 
@@ -305,7 +307,8 @@ class _Asking:
     def ask(self, journal: Journal, seed: int, progress: Progress) -> None:
         """Ask what has no answer yet; raises `InputError` if the run was stopped or left too much unanswered."""
         todo, n = self._todo(journal), len(self.asked)
-        self.say(f"{n} requests, {n - len(self.lost) - len(todo)} answered before, {len(todo)} to ask")
+        twins = f", {len(self._same)} of them the same as another" if self._same else ""
+        self.say(f"{n} requests{twins}, {n - len(self.lost) - len(self._same) - len(todo)} answered before, {len(todo)} to ask")
         ledger = journal.path.with_name(BATCHES)
         halt = None
         if in_progress(ledger) or (todo and self.settings.get("batch")):
@@ -340,6 +343,10 @@ class _Asking:
                 self.lost[place] = {"status": "picture_limit", "error": f"not sent: {over}"}
                 continue
             self._keys[32 * place : 32 * place + 32] = bytes.fromhex(request_key(self.settings, request, self.attachments))
+        first: dict[bytes, int] = {}
+        for place in self._places():
+            if (earlier := first.setdefault(bytes(self._keys[32 * place : 32 * place + 32]), place)) != place:
+                self._same[place] = earlier
 
     def _item(self, place: int) -> tuple[int, bool]:
         """Return a place that is to be asked, and whether with the doubled bound."""
@@ -392,6 +399,8 @@ class _Asking:
         """
         missed, stale = array("q"), array("q")
         for place in self._places():
+            if place in self._same:
+                continue
             key = self._key(place)
             last = self._rekey(place) if journal.status(key) == "truncated" else key
             if last not in journal:
@@ -483,6 +492,7 @@ class _Asking:
 
     def _keys_of(self, place: int) -> list[str]:
         """Return the keys under which calls for a question stand in the journal."""
+        place = self._same.get(place, place)
         return [self._key(place), *([self._again[place].hex()] if place in self._again else [])]
 
     def _counts(self, place: int, journal: Journal) -> str:
@@ -502,16 +512,20 @@ class _Asking:
         record = self._final(place, journal)
         calls = [call for key in self._keys_of(place) for call in journal.calls(key)]
         request = self.request(question)
-        again = record.get("again", False)
+        again, twin = record.get("again", False), place in self._same
+        used = {name: _sum([call.get(name) for call in calls]) for name in TOKENS}
+        usd = _sum([self.price.usd(call) for call in calls]) if self.price else None
+        if twin:  # another row has them
+            used, usd = {name: None if n is None else 0 for name, n in used.items()}, None if usd is None else 0.0
         return _row(
             self.settings,
             question,
             record,
-            **{name: _sum([call.get(name) for call in calls]) for name in TOKENS},
-            usd=_sum([self.price.usd(call) for call in calls]) if self.price else None,
+            **used,
+            usd=usd,
             limit_hit=any(call["status"] == "truncated" for call in calls),
             max_output_tokens=(self.doubled if again else self.settings).get("max_output_tokens"),
-            reused=bool(record.get("reused")),
+            reused=twin or bool(record.get("reused")),
             request=self._counts(place, journal),
             prompt=prompt_digest(request),
             pictures=[self.attachments.sha256(image) for image in request.images()],

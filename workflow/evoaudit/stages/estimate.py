@@ -154,6 +154,7 @@ def _make(job: plans.Job, mined: Path, images: Path) -> Load:
     from evoaudit.probes.vocabulary import vocabulary_of
 
     load, sizes, words = Load(), {}, vocabulary_of(mined)
+    asked: set[int] = set()
     prompt_set = prompts.load(Path(job.places["prompts"]))
     probes = {task: store.read_rows(mined, task) for task in TASKS}
     with Pictures(images) as pictures:
@@ -168,6 +169,10 @@ def _make(job: plans.Job, mined: Path, images: Path) -> Load:
                     sizes[name] = pictures.size(name) if name in pictures else None
             if any(sizes[name] is None for name in names):
                 continue
+            # The very same request is asked once.
+            if (request := hash((question.run, tuple(parts)))) in asked:
+                continue
+            asked.add(request)
             load.requests += 1
             load.characters += sum(len(part.text) for part in parts if isinstance(part, prompts.Text))
             load.pictures.update(sizes[name] for name in names)

@@ -535,8 +535,9 @@ _ALL = (
         "stage:text model:text requests:n input_tokens:n output_tokens:n usd:usd usd_per_attempt:usd usd_per_verified_success:usd "
         "cached_tokens:n reasoning_tokens:n | successes:n success:pct priced:n reused:n",
         "Summed over the answers kept and every call made for them, in whichever run. Cached tokens are part of the input, reasoning of "
-        "the output. Reused answers were bought by another run. An attempt is a request that was sent; a verified success a correct answer "
-        "under the full condition, over what that condition cost. Dollars by `config/prices.yaml`, empty where unknown.",
+        "the output. Reused answers were bought by another run, or for another item with the very same request, which is sent once and "
+        "paid for in one row. An attempt is a request; a verified success a correct answer under the full condition, over what that "
+        "condition cost. Dollars by `config/prices.yaml`, empty where unknown.",
         "Nothing was asked of a model.",
     ),
     _table(
