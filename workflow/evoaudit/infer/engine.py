@@ -21,6 +21,8 @@ from evoaudit.prompts import Text
 FIRST_WAIT = 0.5
 #: Requests in a row that fail after all their tries before a service counts as down.
 GIVE_UP = 20
+#: Requests in flight at first; each that is answered lets one more in.
+_START = 8
 #: Seconds between looks at whether the gate is open, at most: another job may have opened it.
 _LOOK = 5.0
 
@@ -54,7 +56,7 @@ class Gate:
     def __init__(self, ceiling: int, halted: asyncio.Event, pace: Pace, allowance: Allowance) -> None:
         self._ceiling, self._halted = ceiling, halted
         self._pace, self._allowance = pace, allowance
-        self._limit, self._busy = float(min(ceiling, 2)), 0
+        self._limit, self._busy = float(min(ceiling, _START)), 0
         self._freed, self._turn = asyncio.Condition(), asyncio.Lock()
         #: Until when the gate keeps everyone waiting, on the clock of `time.monotonic`.
         self.until = 0.0
