@@ -333,3 +333,10 @@ def test_the_page_about_it_shows_a_table_that_passes(tmp_path, capsys):
     (tmp_path / "t.csv").write_text(re.search(r"```csv\n(.*?)```", text, re.DOTALL)[1])
     assert main(["check", str(tmp_path / "t.csv")]) == 0
     assert "4 agree, 0 differ" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cell", ["50.0", "50", "50.00"])
+def test_a_figure_is_told_as_it_was_typed(tmp_path, capsys, cell):
+    (tmp_path / "t.csv").write_text(f"model,n,accuracy\na,7,{cell}\n", encoding="utf-8")
+    assert main(["check", str(tmp_path / "t.csv")]) == 1
+    assert f"differs: a: accuracy of n: printed {cell}, recomputed" in capsys.readouterr().out

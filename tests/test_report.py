@@ -966,11 +966,11 @@ def test_failed_copy_leaves_the_old_section_whole(tmp_path: Path, monkeypatch: p
 
 def test_review_set_is_published_as_csv_too(tmp_path: Path) -> None:
     folder = make(tmp_path, "select")
-    row = {"trajectory_id": "web:1", "benchmark": "webarena", "stratum": "agree", "selected": True, "reason": "drawn, of 3"}
+    row = {"trajectory_id": "=web(1)", "benchmark": "webarena", "stratum": "agree", "selected": True, "reason": "drawn, of 3"}
     store.write_table(folder, "review_set", [row])
     made = manifest(folder, "select", {})
     target = published(tmp_path, made)
-    assert '"web:1","webarena","agree",true,"drawn, of 3"' in (target / "review" / "review_set.csv").read_text()
+    assert '\'=web(1),webarena,agree,true,"drawn, of 3"' in (target / "review" / "review_set.csv").read_text()
     (target / "review" / "my-labels.csv").write_text("precious")
     store.write_table(folder, "review_set", [{**row, "trajectory_id": "web:2"}])
     published(tmp_path, manifest(folder, "select", {}))

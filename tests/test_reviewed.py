@@ -353,9 +353,9 @@ def test_a_list_of_decisions_is_keyed_by_what_is_in_the_files(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([3], "probes.t3.reviewed.0: input should be a valid string (found 3); what it means: decisions of"),
-        (["a", {"b": 1}], "probes.t3.reviewed.1: input should be a valid string"),
-        (3, "probes.t3.reviewed: input should be a valid string (found 3); what it means: decisions of"),
+        ([3], "probes.t3.reviewed.0: must be a text (found 3); what it means: decisions of"),
+        (["a", {"b": 1}], "probes.t3.reviewed.1: must be a text"),
+        (3, "probes.t3.reviewed: must be a text (found 3); what it means: decisions of"),
         ([""], "probes.t3.reviewed: .: is a folder; a file is needed; give the file's path"),
     ],
 )

@@ -15,7 +15,7 @@ import made_run
 import pytest
 from made_run import one, rows
 
-from evoaudit import outputs, stats, store
+from evoaudit import csvfile, outputs, stats, store
 from evoaudit.__main__ import main
 from evoaudit.stats import check
 from evoaudit.tables import render
@@ -623,13 +623,13 @@ def test_every_table_compiles_and_stays_on_the_page(printed, tmp_path):
 
 @pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "-2", "@SUM(A1)", "\t=1", " =1", "\r=1", "＝1", "'=1"])
 def test_text_that_a_spreadsheet_would_run_is_marked_as_text(text):
-    cell = next(csv.reader(io.StringIO(render.csv_text(["x"], [{"x": text}]).split("\n", 1)[1], newline="")))[0]
-    assert cell == "'" + text.replace("\r", "\n")
+    cell = next(csv.reader(io.StringIO(csvfile.text(["x"], [{"x": text}]).split("\n", 1)[1], newline="")))[0]
+    assert cell == "'" + text and csvfile.plain(cell) == text
 
 
 def test_plain_text_and_negative_numbers_are_written_as_they_are():
     found = {"a": -1.5, "b": -2, "c": "Qwen3.5-4B", "d": "'quoted'", "e": None}
-    assert render.csv_text(list(found), [found]) == "a,b,c,d,e\n-1.5,-2,Qwen3.5-4B,'quoted',\n"
+    assert csvfile.text(list(found), [found]) == "a,b,c,d,e\n-1.5,-2,Qwen3.5-4B,'quoted',\n"
 
 
 def test_latex_marks_best_and_second_among_the_models_only(probes, tmp_path):

@@ -20,7 +20,8 @@ from evoaudit.errors import InputError
 from evoaudit.givenfile import read_given
 from evoaudit.sources import MODULES
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+Name = Annotated[str, StringConstraints(pattern=NAME)]
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Chance = Annotated[float, Field(ge=0, le=1)]
@@ -337,7 +338,7 @@ BUILTIN_JUDGES = frozenset({"rules", "simulated"})
 class PerAgent(Section):
     """A quota for each agent's run."""
 
-    per_agent: Count
+    per_agent: Count = Field(description="trajectories drawn for each agent")
 
 
 class Review(Section):
@@ -354,7 +355,9 @@ class Audit(Section):
 
     seed: int | None = Field(None, ge=0, lt=2**63, description="seed of the draws (default: run.seed)")
     verdicts: tuple[Literal["fail", "pass"], ...] = Field(("fail",), description="released verdicts that are audited")
-    quotas: dict[str, Count | PerAgent] = Field({}, description="trajectories drawn by benchmark; empty draws all")
+    quotas: dict[str, Count | PerAgent] = Field(
+        {}, description="trajectories drawn by benchmark: a count, or `{per_agent: count}`; empty draws all"
+    )
     calibration: Count = Field(0, description="drawn trajectories set aside for calibrating the codebook")
     review: Review = Review()
     tie: Literal["unclear", "judges", "gf"] = Field("unclear", description="what a tie of four raters becomes; the paper has no rule")
@@ -573,7 +576,42 @@ def _explain(error: ValidationError, tree: dict, files: list[Path], where: str) 
             f"'{given}' is not allowed",
             (f"did you mean '{near[0]}'? " if near else "") + f"allowed: {first['ctx']['expected']}",
         )
-    return InputError(f"{file}: {field}", f"{message[:1].lower()}{message[1:]} (found {_short(first['input'])})", _described(location))
+    return InputError(f"{file}: {field}", f"{_fault(first)} (found {_short(first['input'])})", _described(location))
+
+
+#: Complaint of pydantic's → what is said of it; the bounds stand in its context.
+_FAULTS = {
+    "dict_type": "must be a mapping, `name: value` on each line",
+    "model_type": "must be a mapping, `name: value` on each line",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "string_type": "must be a text",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "greater_than": "must be above {gt:g}",
+    "greater_than_equal": "must be {ge:g} or more",
+    "less_than": "must be below {lt:g}",
+    "less_than_equal": "must be {le:g} or less",
+    "too_short": "needs {min_length} or more",
+    "too_long": "has more than {max_length}",
+    "finite_number": "must be a finite number",
+}
+_NAME_FAULT = "must be 1 to 64 letters, digits, `.`, `_` or `-`, the first a letter or digit"
+
+
+def _fault(first: Mapping[str, Any]) -> str:
+    """Say what is wrong with a value, in words of the config's own."""
+    kind, message = str(first["type"]), str(first["msg"])
+    if kind.startswith("int_"):
+        return "must be a whole number"
+    if kind.startswith("float_"):
+        return "must be a number"
+    if kind == "string_pattern_mismatch":
+        pattern = first["ctx"]["pattern"]
+        return _NAME_FAULT if pattern == NAME else f"does not have the form `{pattern}`"
+    if kind in _FAULTS:
+        return _FAULTS[kind].format(**first.get("ctx") or {})
+    return message[:1].lower() + message[1:]
 
 
 def _first(faults: Sequence[Mapping[str, Any]], tree: Any) -> tuple[Mapping[str, Any], list[str]]:
@@ -585,6 +623,12 @@ def _first(faults: Sequence[Mapping[str, Any]], tree: Any) -> tuple[Mapping[str,
             deeper = _location(other, tree)
             if len(deeper) > len(location) and deeper[: len(location)] == location:
                 return other, deeper
+    if isinstance(first["input"], dict) and str(first["type"]).startswith("int_"):
+        # A count or a mapping: whoever wrote a mapping meant one.
+        inside = [(other, _location(other, tree)) for other in faults[1:]]
+        inside = [(other, deeper) for other, deeper in inside if len(deeper) > len(location) and deeper[: len(location)] == location]
+        # A field that is not known says more than the one that is missing for it.
+        return min(inside, key=lambda pair: pair[0]["type"] != "extra_forbidden", default=(first, location))
     return first, location
 
 
@@ -594,6 +638,8 @@ def _location(fault: Mapping[str, Any], tree: Any) -> list[str]:
     node = tree
     for part in fault["loc"]:
         if isinstance(part, str) and re.match(r"^(constrained-|function-|PerAgent$|int$|literal)", part):
+            continue
+        if part == "[key]":  # the name itself, which stands before it
             continue
         if isinstance(part, str) and not isinstance(node, dict) and (part == "str" or part.startswith("tuple[")):
             continue
@@ -607,6 +653,8 @@ def _location(fault: Mapping[str, Any], tree: Any) -> list[str]:
 
 def _short(value: object) -> str:
     """Show a value in few words; of a container only the first parts, since aliases can make a small file a huge tree."""
+    if value is None:
+        return "nothing"
     text = repr(value[:60]) if isinstance(value, str) else reprlib.repr(value) if isinstance(value, Collection) else repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
@@ -643,10 +691,9 @@ def _model_at(location: list[str]) -> type[BaseModel] | None:
 
 def _inner(annotation: Any) -> type[BaseModel] | None:
     """Return the section class in a field's type, if there is one."""
-    for kind in (annotation, *getattr(annotation, "__args__", ())):
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            return kind
-    return None
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for kind in getattr(annotation, "__args__", ()) if (found := _inner(kind)) is not None), None)
 
 
 def _names_at(location: list[str]) -> list[str]:
@@ -659,6 +706,9 @@ def _described(location: list[str]) -> str:
         location = location[:-1]
     model = _model_at(location[:-1]) if location else None
     field = model.model_fields.get(location[-1]) if model else None
+    if field is None and len(location) > 1:  # a mapping of names the user chose, too
+        model = _model_at(location[:-2])
+        field = model.model_fields.get(location[-2]) if model else None
     return f"what it means: {field.description}" if field is not None and field.description else ""
 
 

@@ -28,7 +28,7 @@ FORMAT = {
     "tables": 2,
     "figures": 2,
     "report": 1,
-    "export": 1,
+    "export": 2,
 }
 
 

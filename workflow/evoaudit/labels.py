@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from evoaudit import codebook
+from evoaudit import codebook, csvfile
 from evoaudit.codebook import Codebook
 from evoaudit.errors import InputError, one_line
 from evoaudit.givenfile import read_given
@@ -193,7 +193,7 @@ def _csv(path: Path, content: str) -> Iterator[tuple[str, dict | Finding]]:
             if len(cells) != len(header):
                 yield where, Finding(where, None, f"{len(cells)} cells where the header has {len(header)}", "quote cells that hold commas")
                 continue
-            yield where, dict(zip(header, cells, strict=True))
+            yield where, dict(zip(header, map(csvfile.plain, cells), strict=True))
     except csv.Error as error:
         where = f"{path}:{line}"
         yield where, Finding(where, None, f"not CSV ({error})", "quote cells that hold commas, quotes or line breaks")
@@ -380,7 +380,8 @@ def spread(path: Path, raters: list[Rater], identity: str = "id", book: Codebook
         where, line = f"{path}:{line}", reader.line_num + 1
         if None in cells or None in cells.values():
             raise InputError(where, f"not as many cells as the header's {len(header)}", "quote cells that hold commas")
-        trajectory = (cells[identity] or "").strip()
+        cells = {name: csvfile.plain(cell) for name, cell in cells.items()}
+        trajectory = cells[identity].strip()
         if not trajectory:
             raise InputError(where, f"{identity}: is missing", "give every row an id")
         if trajectory in seen:

@@ -183,8 +183,15 @@ def _result(
     row: Row | str, quantity: str, published: Decimal | None, recomputed: float | None, status: str, note: str | None = None
 ) -> dict:
     label = row if isinstance(row, str) else row.label
-    value = None if published is None else float(published)
-    return {"row": label, "quantity": quantity, "published": value, "recomputed": recomputed, "status": status, "note": note}
+    return {
+        "row": label,
+        "quantity": quantity,
+        "published": None if published is None else float(published),
+        "printed": "nothing" if published is None else str(published),
+        "recomputed": recomputed,
+        "status": status,
+        "note": note,
+    }
 
 
 def _whole(value: Decimal | None, row: Row, name: str, where: str) -> int | None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 #: Lines printed unless all are asked for.
 LINES = 50
+#: What ``--out`` holds.
+COLUMNS = ("row", "quantity", "published", "recomputed", "status", "note")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,14 +34,14 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--out {args.out}", "is the table itself", "give the results a file of their own")
     results = resultcheck.check(resultcheck.read(args.table), rules, str(args.table))
     if args.out is not None:
-        from evoaudit.tables.render import csv_text
+        from evoaudit import csvfile
 
-        args.out.write_text(csv_text(list(results[0]), results), encoding="utf-8", newline="")
+        csvfile.write(args.out, COLUMNS, results)
     told = [result for result in results if args.all or result["status"] != AGREES]
     for result in told if args.all else told[:LINES]:
         recomputed = "" if result["recomputed"] is None else f", recomputed {result['recomputed']:.6g}"
         note = f" ({result['note']})" if result["note"] else ""
-        print(one_line(f"{result['status']}: {result['row']}: {result['quantity']}: printed {result['published']:g}{recomputed}{note}"))
+        print(one_line(f"{result['status']}: {result['row']}: {result['quantity']}: printed {result['printed']}{recomputed}{note}"))
     if not args.all and len(told) > LINES:
         print(f"and {len(told) - LINES} more; --all shows them")
     counts = {status: sum(result["status"] == status for result in results) for status in (AGREES, DIFFERS, NOT_DERIVABLE)}

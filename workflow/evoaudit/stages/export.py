@@ -16,9 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the probe tables without pictures, the final labels, and README.md."""
-    import pyarrow.csv as csv
-
-    from evoaudit import store
+    from evoaudit import csvfile, store
 
     with common.stage(args, "export", "row") as (folder, counts):
         lines = ["# Export", ""]
@@ -33,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
             table = store.read_table(common.folder_of(manifest), "final")
             simulated += sum(table["simulated"].to_pylist())
             counts.keep("row", table.num_rows)
-            csv.write_csv(table, folder / "final.csv")
+            csvfile.write(folder / "final.csv", table.column_names, table.to_pylist())
             lines.append(f"- `final.csv`: {table.num_rows} final labels and the rule behind each")
         if simulated:
             lines += ["", f"{simulated} of these rows rest on simulated trajectories or simulated raters."]

@@ -134,14 +134,11 @@ def _readable(section: _Section, folder: Path, before: dict[str, dict]) -> None:
 
 
 def _csv(folder: Path) -> bytes:
-    from pyarrow import BufferOutputStream
-    from pyarrow.csv import write_csv
-
+    from evoaudit import csvfile
     from evoaudit.store import read_table
 
-    out = BufferOutputStream()
-    write_csv(read_table(folder, "review_set"), out)
-    return out.getvalue().to_pybytes()
+    table = read_table(folder, "review_set")
+    return csvfile.text(table.column_names, table.to_pylist()).encode()
 
 
 def _same(target: Path, top: str, files: dict[str, str]) -> bool:

@@ -1,8 +1,6 @@
 """``evoaudit review``: write what people look at and label from, check what comes back, merge it."""
 
 import argparse
-import csv
-import io
 import sys
 from pathlib import Path
 
@@ -93,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from evoaudit import codebook
+    from evoaudit import codebook, csvfile
     from evoaudit.labels import FIELDS, dumps
     from evoaudit.store import read_rows, staging
     from evoaudit.streams import order
@@ -118,7 +116,7 @@ def _build(args: argparse.Namespace) -> int:
                 for identity in order(chosen, args.seed, f"review-order-{group}")
             ]
             # The flag for simulated raters is not a person's to set.
-            _write_csv(folder / f"{group}.csv", [name for name in FIELDS if name != "simulated"], rows)
+            csvfile.write(folder / f"{group}.csv", [name for name in FIELDS if name != "simulated"], rows)
             (folder / f"{group}.jsonl").write_text("".join(dumps(row) + "\n" for row in rows), encoding="utf-8")
     print(
         f"{args.out}: {len(chosen)} trajectories to label for {', '.join(dict.fromkeys(args.group))}; "
@@ -172,23 +170,23 @@ def _merge(args: argparse.Namespace) -> int:
 
 
 def _convert(args: argparse.Namespace) -> int:
-    from evoaudit import labels
+    from evoaudit import csvfile, labels
     from evoaudit.store import staging
 
     frame, rows = labels.spread(args.table, [labels.Rater.parse(spec) for spec in args.rater], args.id)
     with staging(args.out) as folder:
-        _write_csv(folder / "frame.csv", FRAME, [{**row, "simulated": "true" if row["simulated"] else "false"} for row in frame])
+        csvfile.write(folder / "frame.csv", FRAME, [{**row, "raw_reward": _number(row["raw_reward"])} for row in frame])
         (folder / "labels.jsonl").write_text("".join(labels.dumps(row) + "\n" for row in rows), encoding="utf-8")
     print(f"{args.out}: frame.csv with {len(frame)} trajectories, labels.jsonl with {len(rows)} labels")
     return 0
 
 
-def _write_csv(path: Path, columns: tuple[str, ...], rows: list[dict]) -> None:
-    buffer = io.StringIO(newline="")
-    writer = csv.DictWriter(buffer, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    path.write_text(buffer.getvalue(), encoding="utf-8")
+def _number(text: str | None) -> float | str | None:
+    """Return a reward as a number, so that a negative one is written as such; what is none stays for the reader to refuse."""
+    try:
+        return text and (int(text) if text.lstrip("+-").isdecimal() else float(text))
+    except ValueError:
+        return text
 
 
 def _known(args: argparse.Namespace) -> dict[str, int | None] | None:

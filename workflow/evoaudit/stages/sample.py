@@ -6,6 +6,7 @@ import difflib
 import io
 from pathlib import Path
 
+from evoaudit import csvfile
 from evoaudit.errors import InputError
 from evoaudit.givenfile import read_given
 from evoaudit.stages import common
@@ -124,7 +125,7 @@ def read_frame(path: Path) -> list:
             where, line = f"{path}:{line}", reader.line_num + 1
             if None in cells or None in cells.values():
                 raise InputError(where, f"not as many cells as the header's {len(header)}", "quote cells that hold commas")
-            row = {name: text(cells.get(name) or None) for name in (*FRAME_COLUMNS, *FRAME_OPTIONAL)}
+            row = {name: text(csvfile.plain(cells.get(name) or "") or None) for name in (*FRAME_COLUMNS, *FRAME_OPTIONAL)}
             identity = row["trajectory_id"]
             if not identity or not identity.strip():
                 raise InputError(where, "trajectory_id: is missing", "give every row an id")

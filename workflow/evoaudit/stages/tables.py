@@ -13,6 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int | None:
     import shutil
 
+    from evoaudit import csvfile
     from evoaudit.tables import files, render
 
     source = common.folder_of(args.stats)
@@ -22,7 +23,7 @@ def run(args: argparse.Namespace) -> int | None:
             table = files.read(source, name, meta)
             rows = table.to_pylist()
             for end, text in (
-                ("csv", render.csv_text(table.column_names, rows)),
+                ("csv", csvfile.text(table.column_names, rows)),
                 ("md", render.markdown(meta, rows)),
                 ("tex", render.latex(meta, rows)),
             ):

@@ -1,7 +1,5 @@
-"""One table as CSV for machines, Markdown for people, LaTeX for print."""
+"""One table as Markdown for people, LaTeX for print."""
 
-import csv
-import io
 import re
 import textwrap
 from collections.abc import Callable, Sequence
@@ -41,9 +39,6 @@ _ESCAPES = {
     "\N{RIGHTWARDS ARROW}": r"$\to$",
 }
 
-#: Beginnings of a cell that spreadsheets take for a formula, and those that such a mark was put before already.
-_FORMULA = re.compile(r"'*\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\n]")
-
 
 @dataclass(frozen=True)
 class View:
@@ -55,28 +50,6 @@ class View:
     decimals: int | None
     best: str
     ends: tuple[str, str] | None
-
-
-def csv_text(columns: Sequence[str], rows: Sequence[dict]) -> str:
-    """Return CSV: one header row, floats in full, empty cells for null.
-
-    Text that a spreadsheet would run as a formula gets a leading apostrophe, since logs and models can put it there; the
-    Parquet file holds it untouched. Numbers stay numbers.
-    """
-    handle = io.StringIO()
-    writer = csv.writer(handle, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_machine(row[name]) for name in columns] for row in rows)
-    return handle.getvalue()
-
-
-def _machine(value: object) -> object:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        value = value.replace("\r\n", "\n").replace("\r", "\n")  # the writer quotes no lone carriage return
-        return f"'{value}" if _FORMULA.match(value) else value
-    return "" if value is None else repr(value) if isinstance(value, float) else value
 
 
 def number(value: float, decimals: int | None) -> str:
