@@ -706,3 +706,20 @@ def test_doctor_reads_the_real_logs(capsys):
     assert "webvoyager · 9 trajectories, 46 steps, 37 usable transitions, all pictures read" in out
     assert "online-mind2web · None of the 29 pictures can be read, because a Git LFS pointer" in out
     assert "weblinx-fragments · 8 files" in out
+
+
+def test_what_is_wrong_is_told_in_the_order_of_the_lines(tmp_path, capsys):
+    lines = [
+        '{"trajectory_id": "t-1", "steps": [{"action": "click", "x": "ten"}]}',
+        "no json",
+        '{"trajectory_id": "t-3", "agnt": "a", "steps": "no"}',
+    ]
+    (tmp_path / "trajectories.jsonl").write_text("\n".join([*lines, '{"steps": []}', lines[0].replace("t-1", "t-5")]), encoding="utf-8")
+    assert main(["validate", str(tmp_path)]) == 1
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("trajectories.jsonl:")]
+    assert [int(re.match(r"trajectories\.jsonl:(\d+)", line)[1]) for line in told] == [1, 2, 3, 3, 4, 5]
+    (tmp_path / "labels.csv").write_text(
+        "trajectory_id,annotator,kind,stage,verdict,codebook_version\na,x,human,blind,gff,1\n,x,human,blind,gf,1\n"
+    )
+    assert main(["validate", str(tmp_path / "labels.csv")]) == 1
+    assert [line.split(":")[1] for line in capsys.readouterr().out.splitlines()[:2]] == ["2", "3"]

@@ -946,6 +946,36 @@ def test_publishing_one_section_leaves_the_others_alone(tmp_path: Path) -> None:
     assert not [path for path in target.iterdir() if path.name.startswith(".")]
 
 
+def test_what_other_settings_made_does_not_stand_beside_newer_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    everything(tmp_path)
+    made = [str(tmp_path / name / "manifest.json") for name in ("tables", "figures")]
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "index.html").write_text("old")
+    page = manifest(tmp_path / "report", "report", {})
+    old = [{"stage": stage, "key": f"{stage}-key", "settings": {}} for stage in ("tables", "figures", "report")]
+    target = published(tmp_path, *made, page, plan=old)
+    (target / "figures" / "mine.txt").write_text("mine")
+    (target / "review").mkdir()
+    (target / "review" / "labels.csv").write_text("precious")
+    # With other settings every key is another; the tables alone are asked for.
+    told = json.loads((tmp_path / "tables" / "manifest.json").read_text()) | {"key": "newer"}
+    (tmp_path / "tables" / "manifest.json").write_text(json.dumps(told))
+    newer = [{**job, "key": "newer"} for job in old]
+    capsys.readouterr()
+    published(tmp_path, plan=newer)
+    assert (target / "index.html").is_file(), "nothing newer stands beside it yet"
+    published(tmp_path, made[0], plan=newer)
+    assert not (target / "index.html").exists() and (target / "tables" / "drops.csv").is_file()
+    assert [path.name for path in (target / "figures").iterdir()] == ["mine.txt"]
+    assert (target / "review" / "labels.csv").read_text() == "precious"
+    assert "taken out of it, since they were made before these settings: index.html, figures/;" in capsys.readouterr().out
+    assert set(json.loads((target / "manifest.json").read_text())["sections"]) == {"tables"}
+    # With the first settings again, all of it is there as before.
+    (tmp_path / "tables" / "manifest.json").write_text(json.dumps(told | {"key": "tables-key"}))
+    published(tmp_path, *made, page, plan=old)
+    assert (target / "index.html").read_text() == "old" and (target / "figures" / "evogain_forest.svg").is_file()
+
+
 def test_failed_copy_leaves_the_old_section_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stats(tmp_path)
     made = rendered(tmp_path)

@@ -19,6 +19,8 @@ from evoaudit.jsonfile import read_json
 SECTIONS = {"tables": "tables", "figures": "figures", "report": "", "select": "review", "pairs": "review/t3", "export": "export"}
 #: Sections in which people keep files of their own: only the files laid out there are ever replaced.
 SHARED = frozenset({"review", "review/t3"})
+#: Stages whose sections tell of one and the same numbers: none may stand beside a newer one.
+TOGETHER = ("tables", "figures", "export", "report")
 #: Files that are for later stages only.
 INTERNAL = frozenset({"summary.json", "figures.json"})
 
@@ -47,13 +49,34 @@ def run(args: argparse.Namespace) -> None:
         for section in _sections(found, sections):
             section.lay_out(target, (sections.get(section.stage) or {}).get("files") or ())
             sections[section.stage] = {"keys": section.keys, "files": section.files}
+        older = _older(plan, sections) if any(manifest.get("stage") in TOGETHER for _, manifest in found) else []
+        gone = [_take_out(target, stage, sections.pop(stage)["files"]) for stage in older]
         # What somebody removed by hand is no longer part of the run.
         sections = {stage: section for stage, section in sections.items() if all((target / file).is_file() for file in section["files"])}
         _write(target / "keys.json", plan)
         _write(target / "manifest.json", _manifest(name, plan, sections, args.results))
     print(_where(target, sections))
+    if gone:
+        print(f"taken out of it, since they were made before these settings: {', '.join(gone)}; `snakemake` makes them anew")
     if any(manifest.get("stage") == "pairs" for _, manifest in found):
         print(f"T3 pairs to review: {(target / 'review' / 't3' / 'index.html').as_posix()}")
+
+
+def _older(plan: list[dict], sections: dict[str, dict]) -> list[str]:
+    """Return the stages whose sections the plan would make otherwise, the report first, since it links to the others."""
+    planned = {stage: sorted(job["key"] for job in plan if job["stage"] == stage) for stage in TOGETHER}
+    return [stage for stage in reversed(TOGETHER) if plan and stage in sections and sections[stage]["keys"] != planned[stage]]
+
+
+def _take_out(target: Path, stage: str, files: Collection[str]) -> str:
+    """Remove the files of a section and say which they were; the stage's own folder keeps them."""
+    places = [target / file for file in files if ".." not in file.split("/")]
+    for place in places:
+        _remove(place)
+    for folder in sorted({place.parent for place in places} - {target}, key=lambda folder: -len(folder.parts)):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+    return f"{SECTIONS[stage]}/" if SECTIONS[stage] else "index.html"
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """``evoaudit validate``: check a config, a folder of logs or a label file before a run does."""
 
 import argparse
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -55,9 +56,11 @@ def _config(args: argparse.Namespace) -> int:
 def _labels(path: Path) -> int:
     from evoaudit import labels
 
-    rows = labels.read(path)
-    print(f"{path}: valid, {len(rows)} labels")
-    return 0
+    rows, findings = labels.check(path)
+    for finding in findings:
+        print(finding)
+    print(f"{path}: {len(rows)} sound labels, {len(findings)} findings" if findings else f"{path}: valid, {len(rows)} labels")
+    return int(bool(findings))
 
 
 def _folder(root: Path, kind: str | None, everything: bool) -> int:
@@ -94,10 +97,13 @@ def _folder(root: Path, kind: str | None, everything: bool) -> int:
 
 @dataclass
 class _Problems:
-    """Lines to print, by what they have in common, the first of each; and what is only worth knowing."""
+    """Lines to print, at most ``limit`` of a kind: those that name a line of a file in its order, then the others by kind.
+
+    ``notes`` are only worth knowing.
+    """
 
     limit: int | None
-    lines: dict[str, list[str]] = field(default_factory=dict)
+    lines: dict[str, list[tuple[tuple, str]]] = field(default_factory=dict)
     more: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
@@ -106,13 +112,15 @@ class _Problems:
         if self.limit is not None and len(lines) >= self.limit:
             self.more[sort] += 1
             return
-        lines.append(one_line(f"{item}: {sort}: {what}" + (f"; {mend}" if mend and mend not in what else ""), 1000))
+        found = re.match(r"(.*?):(\d+)\b", item)
+        place = (0, found[1], int(found[2]), sort) if found else (1, sort)
+        lines.append((place, one_line(f"{item}: {sort}: {what}" + (f"; {mend}" if mend and mend not in what else ""), 1000)))
 
     def print(self) -> None:
-        for sort, lines in sorted(self.lines.items()):
-            print("\n".join(lines))
-            if self.more[sort]:
-                print(f"… and {self.more[sort]:,} more of '{sort}'; --all prints them")
+        for _, line in sorted((line for lines in self.lines.values() for line in lines), key=lambda line: line[0]):
+            print(line)
+        for sort, more in sorted(self.more.items()):
+            print(f"… and {more:,} more of '{sort}'; --all prints them")
         for note in self.notes:
             print(one_line(f"note: {note}", 500))
 
