@@ -15,6 +15,7 @@ from evoaudit.__main__ import main
 from evoaudit.stats import resample
 from evoaudit.tables.inputs import Folders, Run
 from evoaudit.tables.panel import Panel
+from evoaudit.tables.reparse import read_again
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +209,79 @@ def test_missing_and_unusable_answers_move_the_index_as_they_are_counted(tmp_pat
     share_all, share_answered = before["right"] / 60, before["right"] / 48
     step = (share_all - share_answered) * 2 * 100 / 3
     assert row["change"] == pytest.approx(step if setting == "wrong" else -step)
+
+
+def worded(tmp_path, say) -> list[dict]:
+    """Score two models whose answers are put into words by ``say(task, right, number)``; return the rows of the parser."""
+    arguments, items = made_run.probes(tmp_path)
+    for row in items["t1"]:
+        row["images"] = ["a", "b", "c", "d", "e"][: int(row["slice"][2:])]
+    for task, found in items.items():
+        store.write_table(tmp_path / "mined", task, found)
+    folders = []
+    for model in ("alpha-2b", "beta-9b"):
+        there, predictions = tmp_path / f"infer-{model}", []
+        there.mkdir()
+        for task, found in items.items():
+            for number, item in enumerate(found):
+                key = {
+                    "t1": {"order": item.get("answer")},
+                    "t2": {"action": item["slice"], "value": "x"},
+                    "t3": {"answer": item.get("answer")},
+                }
+                wrong = {"t1": {"order": item.get("answer", [])[::-1]}, "t2": {"action": "none"}, "t3": {"answer": "BA"[number % 2]}}
+                raw = say(key[task], wrong[task], number) if model == "alpha-2b" else json.dumps(key[task])
+                identity = {"model": model, "condition": "full", "max_image_side": 512, "run": 0, "task": task}
+                predictions.append({**identity, "instance_id": item["instance_id"], "raw": raw, "status": "ok"})
+        names = [field.name for field in store.schema.TABLES["predictions"]]
+        store.write_table(there, "predictions", [{**dict.fromkeys(names), **row} for row in predictions])
+        config = {"name": model, "condition": "full", "max_image_side": 512, "runs": 1}
+        folders.append(made_run.manifest(there, "infer", config, answer=len(predictions)))
+    assert main(["score", "--mined", *arguments["mined"], "--predictions", *folders, "--out", str(tmp_path / "scored")]) == 0
+    given = {"mined": arguments["mined"], "predictions": folders, "scores": [str(tmp_path / "scored" / "manifest.json")]}
+    assert main(made_run.command(given, tmp_path / "stats")) == 0
+    return [row for row in rows(tmp_path / "stats", "sensitivity") if row["choice"] == "parser"]
+
+
+def test_answers_are_read_again_word_for_word_by_every_rule(tmp_path):
+    def say(key, wrong, number):
+        # Of every four: bare; changed its mind; in prose; doubted aloud.
+        right, other = json.dumps(key), json.dumps(wrong)
+        label = key.get("answer") or key.get("action") or str(key["order"])
+        return (right, f"{other} rather {right}", f"So: {right}.", f"Not sure, but not the other: {label}")[number % 4]
+
+    found = {row["setting"]: row for row in worded(tmp_path, say)}
+    assert list(found) == [
+        "JSON, else the label alone (as run)",
+        "JSON only",
+        "nothing but one JSON object",
+        "the first JSON answer, not the last",
+        "any label or order, the last that is named",
+    ]
+    strict, first, lenient = list(found.values())[2:]
+    # The other model's answers are bare JSON, which every rule reads alike, so whatever moves is this model's.
+    assert found["JSON only"]["largest_change"] < 0 and found["JSON only"]["subject"] == "beta-9b"
+    assert strict["largest_change"] < found["JSON only"]["largest_change"] and strict["change"] == 0
+    assert first["largest_change"] < 0 < lenient["largest_change"]
+    assert {row["largest_subject"] for row in (strict, first, lenient)} == {"alpha-2b"}
+    # One in four is read by the strict rule: a quarter of each task right, over chance.
+    base = one(rows(tmp_path / "stats", "evogui_main"), model="alpha-2b")
+    panel = Panel(Run(Folders(mined=tmp_path / "mined", scores=tmp_path / "scored"), made_run.SETTINGS, 7))
+    expected = panel.gains({"t1": 25.0, "t2_joint": 25.0, "t3": 25.0})
+    assert strict["largest_change"] == pytest.approx(expected - base["evogain"])
+
+
+def test_bare_answers_move_under_no_rule_and_old_scores_are_not_mixed_with_new_ones(tmp_path):
+    found = worded(tmp_path, lambda key, wrong, number: json.dumps(key))
+    assert all(row["change"] == 0 and row["largest_change"] == 0 for row in found) and len(found) == 5
+    scores = [{**row, "correct": False} for row in store.read_rows(tmp_path / "scored", "scores")]
+    predictions = store.read_rows(tmp_path / "infer-alpha-2b", "predictions")
+    store.write_table(tmp_path / "infer-alpha-2b", "predictions", [{**row, "raw": f"so {row['raw']}"} for row in predictions])
+    store.write_table(tmp_path / "scored", "scores", scores)
+    run = Run(Folders(mined=tmp_path / "mined", scores=tmp_path / "scored", predictions=(tmp_path / "infer-alpha-2b",)))
+    assert read_again(run, store.read_table(tmp_path / "scored", "scores")) == "the answers at hand do not give the scores of this run"
+    bare = Run(Folders(scores=tmp_path / "scored"))
+    assert read_again(bare, store.read_table(tmp_path / "scored", "scores")) == "the answers, word for word, are not at hand"
 
 
 def test_items_whose_value_stands_in_the_goal_can_be_left_out(tmp_path):

@@ -1,12 +1,13 @@
 """Answers are read as EvoGUI A.3 says: JSON, then one unambiguous label, then nothing."""
 
 import json
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evoaudit.parse import LIMIT, parse_answer
+from evoaudit.parse import LIMIT, Rule, parse_answer
 
 T1 = {"order": [2, 1, 3]}
 
@@ -185,3 +186,44 @@ def test_what_is_written_as_asked_is_read_back(order, value, confidence):
     assert parse_answer("t1", json.dumps({"order": order}), k=4) == ({"order": order}, "json")
     written = {"action": "type", "value": value, "confidence": confidence}
     assert parse_answer("t2", json.dumps(written)) == (written, "json")
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "expected"),
+    [
+        # standard, strict, json, first, lenient
+        ("t3", '{"answer": "A"}', "AAAAA"),
+        ("t3", 'I think {"answer": "A"}, no: {"answer": "B"}', "B-BAB"),
+        ("t3", '```json\n{"answer": "A"}\n```', "A-AAA"),
+        ("t3", "B", "B--BB"),
+        ("t3", "It cannot be A, so it must be B", "----B"),
+        ("t3", '{"answer": "C"}', "-----"),
+        ("t3", "no idea", "-----"),
+        ("t3", '{"answer": "A"} ', "AAAAA"),
+        ("t3", '[{"answer": "A"}]', "A-AAA"),
+    ],
+)
+def test_each_rule_reads_what_it_says(task, text, expected):
+    for rule, letter in zip(get_args(Rule), expected, strict=True):
+        answer, path = parse_answer(task, text, rule=rule)
+        assert (answer or {"answer": "-"})["answer"] == letter, rule
+        assert (path == "invalid") == (letter == "-")
+
+
+def test_a_lenient_reader_takes_the_last_order_in_brackets_or_not():
+    for text in ("first 1, 2, 3, then rather 3, 1, 2.", "3 > 1 > 2", "[1, 2, 3] or [3, 1, 2]", "3 -> 1 -> 2"):
+        assert parse_answer("t1", text, k=3, rule="lenient") == ({"order": [3, 1, 2]}, "fallback"), text
+        assert parse_answer("t1", text, k=3) == (None, "invalid")
+    assert parse_answer("t1", "1, 1, 2 and 4, 5, 6", k=3, rule="lenient") == (None, "invalid")
+
+
+@given(st.sampled_from(["t1", "t2", "t3"]), st.text(max_size=300), st.sampled_from(get_args(Rule)))
+def test_no_rule_finds_less_than_a_stricter_one(task, text, rule):
+    found = {name: parse_answer(task, text, rule=name) for name in get_args(Rule)}
+    assert found[rule][1] in ("json", "fallback", "invalid")
+    if found["strict"][0] is not None:
+        assert all(found[name] == found["strict"] for name in found)
+    if found["json"][0] is not None:
+        assert found["standard"] == found["json"]
+    if found["standard"][0] is not None:
+        assert found["lenient"] == found["standard"] and found["first"][1] == found["standard"][1]

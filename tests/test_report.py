@@ -719,7 +719,7 @@ def test_record_left_out_shows_the_screens_around_its_step(run: tuple[list[str],
 def test_headline_says_what_ran_and_what_came_of_it(run: tuple[list[str], Path, str]) -> None:
     text = re.sub(r"\s+", " ", Page(run[2]).text)
     assert "Run demo with seed 7 read 7 trajectories from 1 source: 5 kept, 2 left out." in text
-    assert "beta-9b leads with an EvoGain of 48.2 (interval 45.2 to 51.2), clear of every other model." in text
+    assert "beta-9b leads with an EvoGain of 48.2 (interval over items: 45.2 to 51.2), clear of every other model." in text
     assert "Of 49 audited FAIL verdicts, 6.1 % were wrong (interval 2.0 to 14.3 %): 2 rejected work that did the task, 1 belonged" in text
     assert "Every trajectory of this run is simulated." in text
 
@@ -728,6 +728,29 @@ def test_no_baseline_is_said_to_lead() -> None:
     rows = [{"model": name, "evogain": gain, "group": group} for name, gain, group in (("b", 35.4, "Baseline"), ("m", 20.0, "Open"))]
     assert summary._leading(rows) == "m leads with an EvoGain of 20.0."
     assert summary._leading(rows[:1]) == "Only built-in baselines answered; of them b scores highest, with an EvoGain of 35.4."
+
+
+def test_the_headline_goes_by_trajectories_and_by_tested_differences() -> None:
+    rows = [
+        {
+            "model": name,
+            "evogain": gain,
+            "evogain_low": gain - 1,
+            "evogain_high": gain + 1,
+            "cluster_low": gain - 3,
+            "cluster_high": gain + 3,
+        }
+        for name, gain in (("a", 40.0), ("b", 36.0), ("c", 20.0))
+    ]
+    # The items' intervals are apart, those of trajectories are not.
+    assert summary._leading(rows).startswith(
+        "a leads with an EvoGain of 40.0 (interval over trajectories: 37.0 to 43.0); 1 other model cannot"
+    )
+    pairs = [{"model_a": "a", "model_b": "b", "p_adjusted": 0.01}, {"model_a": "a", "model_b": "c", "p_adjusted": 0.001}]
+    pairs.append({"model_a": "b", "model_b": "c", "p_adjusted": 0.9})
+    assert summary._leading(rows, pairs).endswith("clear of every other model.")
+    pairs[0]["p_adjusted"] = 0.2
+    assert summary._leading(rows, pairs).endswith("1 other model cannot be told apart from it by the differences over shared resamples.")
 
 
 def test_examples_show_answers_and_evidence(run: tuple[list[str], Path, str]) -> None:

@@ -10,6 +10,8 @@ Decisions the paper leaves open:
 - An object that holds the field but not a label is an answer outside the vocabulary: invalid. Only the field's own text
   is then searched for a label ("Candidate A").
 - Without any such object the text is searched for one unambiguous label. Two labels, or a negation, are no answer.
+
+Other rules are there to see what hangs on these: `RULES`.
 """
 
 import json
@@ -19,6 +21,9 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 Path = Literal["json", "fallback", "invalid"]
+#: `standard` is the above; `strict` wants the whole text to be one JSON object; `json` never searches for a label; `first` takes the
+#: first valid object; `lenient`, where `standard` finds nothing, takes the last label or order that is named at all.
+Rule = Literal["standard", "strict", "json", "first", "lenient"]
 
 VOCABULARY = ("click", "type", "select")
 LABELS = ("A", "B")
@@ -37,11 +42,19 @@ _NEGATION = re.compile(
     r"\b(?:not|no|never|neither|nor|none|cannot|un\w+|reject\w*|exclud\w*|impossible|rather|instead|except)\b|n['’]t\b", re.IGNORECASE
 )
 _LIST = re.compile(r"\[[\d\s,]{1,400}\]")
+#: Numbers in a row, in brackets or not, as a lenient reader takes them for an order.
+_ROW = re.compile(r"(?<![\w.])\d{1,4}(?:\s{0,3}(?:,|>|->|\N{RIGHTWARDS ARROW})\s{0,3}\d{1,4}){1,99}(?![\w.]\w)")
 _CLASH = object()
 
 
 def parse_answer(
-    task: str, text: str | None, *, k: int | None = None, vocabulary: Sequence[str] = VOCABULARY, labels: Sequence[str] = LABELS
+    task: str,
+    text: str | None,
+    *,
+    k: int | None = None,
+    vocabulary: Sequence[str] = VOCABULARY,
+    labels: Sequence[str] = LABELS,
+    rule: Rule = "standard",
 ) -> tuple[dict[str, Any] | None, Path]:
     """Return the answer and how it was found; never raises for any text.
 
@@ -56,14 +69,19 @@ def parse_answer(
     field, tail = _FIELD[task], text[-LIMIT:]
     names = tuple(vocabulary) if task == "t2" else tuple(labels)
     answer, outside = None, None
-    for found in _objects(tail, field):
+    for found in _objects(tail, field) if rule != "strict" else _whole(text, field):
         valid = _order(found, k) if task == "t1" else _label(task, found, names)
-        answer, outside = valid or answer, found
+        answer, outside = (answer or valid if rule == "first" else valid or answer), found
     if answer is not None:
         return answer, "json"
+    if rule in ("strict", "json"):
+        return None, "invalid"
+    whole = tail
     if outside is not None:
         tail = outside[field] if isinstance(outside[field], str) else ""
     rescued = _lone_order(tail, k) if task == "t1" else _lone_label(task, tail[-LIMIT:], names)
+    if rescued is None and rule == "lenient":
+        rescued = _last_order(whole, k) if task == "t1" else _last_label(task, whole, names)
     return (rescued, "fallback") if rescued is not None else (None, "invalid")
 
 
@@ -99,6 +117,18 @@ def _objects(text: str, field: str) -> Iterator[dict]:
         except (ValueError, RecursionError):
             work += 10_000
         start = text.find("{", following)
+
+
+def _whole(text: str, field: str) -> Iterator[dict]:
+    """Yield the object that the text is, outer white space aside, if it is one and holds ``field``."""
+    text = text.strip()
+    if text.startswith("{") and len(text) <= LIMIT:
+        try:
+            found, end = _DECODER.raw_decode(text)
+        except (ValueError, RecursionError):
+            return
+        if end == len(text) and field in found:
+            yield found
 
 
 def _order(found: dict, k: int | None) -> dict | None:
@@ -143,6 +173,12 @@ def _lone_order(text: str, k: int | None) -> dict | None:
     return {"order": list(found.pop())} if len(found) == 1 else None
 
 
+def _last_order(text: str, k: int | None) -> dict | None:
+    """Return the last complete permutation that stands in the text."""
+    found = [[int(number) for number in re.findall(r"\d+", match[0])] for match in _ROW.finditer(text)]
+    return next(({"order": order} for order in reversed(found) if _complete(order, k)), None)
+
+
 class _Patterns(NamedTuple):
     named: re.Pattern
     lone: re.Pattern
@@ -178,3 +214,10 @@ def _lone_label(task: str, text: str, names: tuple[str, ...]) -> dict | None:
         if all(match[1] in ("A", "I") and re.match(r"\s+[a-z]", text[match.end() :]) for match in mentions):
             found = set()
     return _answer(task, found.pop()) if len(found) == 1 else None
+
+
+def _last_label(task: str, text: str, names: tuple[str, ...]) -> dict | None:
+    """Return the last label the text names, doubted or not."""
+    known = {name.casefold(): name for name in names}
+    mentions = list(_patterns(task, names).lone.finditer(text)) if names else []
+    return _answer(task, known[mentions[-1][1].casefold()]) if mentions else None

@@ -7,11 +7,15 @@ from typing import Any
 from evoaudit import store
 from evoaudit.actions import VALUE_BEARING
 from evoaudit.infer.base import OK
-from evoaudit.parse import VOCABULARY, parse_answer
+from evoaudit.parse import VOCABULARY, Rule, parse_answer
 
 
 def score(
-    task: str, probe: Mapping[str, Any], prediction: Mapping[str, Any] | None, vocabulary: Sequence[str] = VOCABULARY
+    task: str,
+    probe: Mapping[str, Any],
+    prediction: Mapping[str, Any] | None,
+    vocabulary: Sequence[str] = VOCABULARY,
+    rule: Rule = "standard",
 ) -> dict[str, Any]:
     """Return the scored part of a row: status, parse_path, answer, confidence, correct, action_correct, tau, value_in_goal.
 
@@ -32,7 +36,7 @@ def score(
     if prediction is None or prediction["status"] != OK:
         return row
     known = {"t1": {"k": len(probe["images"])}, "t2": {"vocabulary": vocabulary}}
-    answer, path = parse_answer(task, prediction["raw"], **known.get(task, {}))
+    answer, path = parse_answer(task, prediction["raw"], **known.get(task, {}), rule=rule)
     row["parse_path"] = path
     if answer is None:
         return {**row, "status": "invalid"}

@@ -193,9 +193,9 @@ def t3_slices(rows: Sequence[dict]) -> Figure:
     figure = new(1.25 + 0.26 * len(shown))
     axes = figure.subplots()
     kinds = (
-        ("cross", "other trajectory", SKY, "o"),
+        ("cross", "cross-trajectory", SKY, "o"),
         ("same_domain", "same domain", BLUE, "s"),
-        ("long_skip", "later screen, same trajectory", VERMILION, "^"),
+        ("long_skip", "long skip (later screen, same trajectory)", VERMILION, "^"),
     )
     for number, (name, label, colour, marker) in enumerate(kinds):
         y = np.arange(len(shown)) + 0.22 * (number - 1)

@@ -112,7 +112,7 @@ FIGURES = {
     "evogain_forest": ("EvoGain with intervals", "EvoGain of each model with its interval, best first."),
     "t3_slices": (
         "T3 by kind of distractor",
-        "Accuracy in T3 for distractors from another site, from the same domain and from later in the same trajectory.",
+        "Accuracy in T3 by distractor: cross-trajectory (of another domain), same domain, or long skip (later in the same trajectory).",
     ),
     "controls": (
         "Controls and shortcut solvers",
@@ -177,8 +177,10 @@ METHODS = (
     ),
     (
         "Intervals",
-        "Intervals of EvoGain and of differences come from resampling; models are compared on the same draws, which keep every slice’s "
-        "share. Intervals of shares are Wilson’s. The note above each table says more.",
+        "Intervals of EvoGain and of differences come from resampling. The headline, ranks and differences resample whole "
+        "trajectories, the same for all models, and keep every slice’s share; the interval beside EvoGain in the leaderboard resamples "
+        "items, as the paper does, and is too narrow where items of one trajectory are right or wrong together. Intervals of shares are "
+        "Wilson’s. The note above each table says more.",
     ),
     (
         "Audit",

@@ -1,5 +1,6 @@
 """What the run found, in plain words, and the numbers a program reads instead of the page."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,8 @@ from evoaudit.report.words import count, listed, number, plain
 
 #: Lines of the leaderboard in the summary.
 LEADERS = 5
+#: Adjusted p-value from which two models are not told apart.
+SURE = 0.05
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Summary:
     numbers: list[tuple[str, str]] = field(default_factory=list)
     leaders: list[Leader] = field(default_factory=list)
     zero: float = 0.0
+    #: What the leaders' intervals resample.
+    resampled: str = ""
     simulated: str = ""
     totals: dict[str, Any] = field(default_factory=dict)
 
@@ -103,7 +108,11 @@ def _leaders(found: Summary, tables: dict[str, Table]) -> None:
     if not rows:
         return
     shown = rows[:LEADERS]
-    ends = [value for row in shown for value in (row["evogain"], row.get("evogain_low"), row.get("evogain_high")) if value is not None]
+    # Items of one trajectory are right or wrong together, so the clustered intervals are the ones to believe.
+    which = "cluster" if all(row.get("cluster_low") is not None for row in shown) else "evogain"
+    found.resampled = {"cluster": "trajectories resampled", "evogain": "items resampled"}[which]
+    bounds = {id(row): (row.get(f"{which}_low"), row.get(f"{which}_high")) for row in shown}
+    ends = [value for row in shown for value in (row["evogain"], *bounds[id(row)]) if value is not None]
     lowest, highest = min(0.0, *ends), max(1.0, *ends)
 
     def at(value: float | None) -> float:
@@ -111,7 +120,7 @@ def _leaders(found: Summary, tables: dict[str, Table]) -> None:
 
     found.zero = at(0.0)
     for row in shown:
-        low, high = row.get("evogain_low"), row.get("evogain_high")
+        low, high = bounds[id(row)]
         place = number(row.get("rank"), 0)
         if row.get("rank_low") is not None and row.get("rank_high") is not None and row["rank_low"] != row["rank_high"]:
             place += f" ({number(row['rank_low'], 0)}–{number(row['rank_high'], 0)})"
@@ -126,29 +135,39 @@ def _leaders(found: Summary, tables: dict[str, Table]) -> None:
                 at(row["evogain"] if high is None else high),
             )
         )
-    found.sentences.append(_leading(rows))
+    apart = tables.get("pairwise_models")
+    found.sentences.append(_leading(rows, apart.rows if apart else ()))
 
 
-def _leading(rows: list[dict]) -> str:
-    """Say which model leads, and which others its interval does not tell it apart from."""
+def _leading(rows: list[dict], pairs: Sequence[dict] = ()) -> str:
+    """Say which model leads, how surely, and how many others the tests of differences (or else its interval) do not set apart from it."""
     models = [row for row in rows if row.get("group") != BASELINE]
     first, *others = models or rows
     said = f"an EvoGain of {number(first['evogain'], 1)}"
-    if first.get("evogain_low") is not None and first.get("evogain_high") is not None:
-        said += f" (interval {number(first['evogain_low'], 1)} to {number(first['evogain_high'], 1)})"
+    clustered = first.get("cluster_low") is not None and first.get("cluster_high") is not None
+    which, resampled = ("cluster", "trajectories") if clustered else ("evogain", "items")
+    low, high = (first.get(f"{which}_{end}") for end in ("low", "high"))
+    if low is not None and high is not None:
+        said += f" (interval over {resampled}: {number(low, 1)} to {number(high, 1)})"
     name = plain(first.get("model"), 60)
     if not models:
         return f"Only built-in baselines answered; of them {name} scores highest, with {said}."
-    rivals = [
-        row
-        for row in others
-        if first.get("evogain_low") is not None and (row.get("evogain_high") or row["evogain"]) >= first["evogain_low"]
-    ]
-    if rivals:
-        said += f"; {count(len(rivals), 'other model')} cannot be told apart from it by their intervals"
-    elif others and first.get("evogain_low") is not None:
+    against = [row["p_adjusted"] for row in pairs if first["model"] in (row["model_a"], row["model_b"])]
+    if len(against) == len(others):
+        near, how = sum(p >= SURE for p in against), "by the differences over shared resamples"
+    else:
+        near, how = sum(low is not None and _reaches(row, which, low) for row in others), "by their intervals"
+    if near:
+        said += f"; {count(near, 'other model')} cannot be told apart from it {how}"
+    elif others and (against or low is not None):
         said += ", clear of every other model"
     return f"{name} leads with {said}."
+
+
+def _reaches(row: dict, which: str, low: float) -> bool:
+    """Tell whether a model's interval reaches up to ``low``."""
+    high = row.get(f"{which}_high")
+    return (row["evogain"] if high is None else high) >= low
 
 
 def _wrong(found: Summary, tables: dict[str, Table], combined: list[dict]) -> None:

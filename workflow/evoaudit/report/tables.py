@@ -6,6 +6,7 @@ from typing import Any
 from evoaudit.report.layout import BASELINE
 from evoaudit.report.load import Column, Table
 from evoaudit.report.words import cell, number
+from evoaudit.tables.spec import said
 
 #: Estimates whose interval is named by `low` and `high` alone.
 ESTIMATES = ("value", "difference", "estimate")
@@ -105,7 +106,7 @@ def _columns(table: Table, rows: tuple[dict, ...]) -> list[_Shown]:
             decimals = names[ends[0]].decimals if ends and column.decimals is None else column.decimals
             found.append(_Shown(column, name, ends, numeric, best, decimals, _widths(rows, ends, decimals)))
         elif base not in names and name == pairs[base][0]:
-            column = replace(column, name=base, words=f"{base.replace('_', ' ')} interval")
+            column = replace(column, name=base, words=f"{column.words.removesuffix(' low')} interval")
             found.append(_Shown(column, None, pairs[base], True, None, column.decimals, _widths(rows, pairs[base], column.decimals)))
     return found
 
@@ -135,7 +136,8 @@ def _classes(**flags: bool) -> str:
 
 
 def _text_cell(row: dict, column: Column) -> Cell:
-    text = cell(row.get(column.name))
+    value = row.get(column.name)
+    text = cell(said(value) if column.kind == "name" and isinstance(value, str) else value)
     return Cell(text, _classes(long=len(text) > PROSE, extra=column.extra))
 
 

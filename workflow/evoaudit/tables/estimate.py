@@ -6,7 +6,7 @@ import numpy as np
 
 from evoaudit.audit.select import stratum
 from evoaudit.stats import rogan_gladen, two_phase, unseen_upper
-from evoaudit.stats.resample import interval
+from evoaudit.stats.resample import FEW_CLUSTERS, interval
 from evoaudit.tables.audit import CONTRADICTS, Audit, Rater, benchmark_order
 from evoaudit.tables.inputs import Empty
 
@@ -40,7 +40,11 @@ def _estimates(audit: Audit, released: str, name: str, members: list[dict], judg
         "n_reviewed": len(reviewed),
         "simulated": any(row["simulated"] for row in members),
     }
-    rows = [{**about, "estimator": "final labels, all rows", **_share(audit, sum(wrong.values()), len(wrong))}]
+    tasks = int(audit.clusters(list(wrong)).max()) + 1
+    about["tasks"] = tasks
+    rows = [
+        {**about, "estimator": "final labels, all rows", **_share(audit, sum(wrong.values()), len(wrong)), "note": few(tasks, len(wrong))}
+    ]
     if whole and 0 < len(reviewed) < len(wrong):
         rows.append(
             {
@@ -66,6 +70,13 @@ def _estimates(audit: Audit, released: str, name: str, members: list[dict], judg
                 }
             )
     return rows
+
+
+def few(tasks: int, n: int) -> str | None:
+    """Return the warning that goes with a share of few verdicts, or of few tasks."""
+    if n < FEW_CLUSTERS:
+        return f"few: {n} verdict{'s' if n != 1 else ''}"
+    return f"few: {n} verdicts on {tasks} task{'s' if tasks != 1 else ''}, which fail together" if tasks < FEW_CLUSTERS else None
 
 
 def _share(audit: Audit, k: int, n: int) -> dict:
@@ -103,24 +114,27 @@ def _counted(wrong: dict[str, bool], reviewed: set[str], strata: dict[str, str])
 def _two_phase(audit: Audit, wrong: dict[str, bool], reviewed: set[str], strata: dict[str, str]) -> dict:
     cells = _counted(wrong, reviewed, strata)
     unseen = len(wrong) - len(reviewed)
+    told = "; ".join(f"{name}: {a} wrong of {b} reviewed of {c}" for name, (a, b, c) in cells.items())
     notes = []
     for name, (_, seen, size) in cells.items():
         if not seen:
-            return {"unseen": unseen, "note": f"none of the {size} rows of the stratum '{name}' was reviewed"}
+            return {"unseen": unseen, "strata": told, "note": f"none of the {size} rows of the stratum '{name}' was reviewed"}
         if name == DISAGREE and seen < size:
             notes.append(f"{size - seen} of {size} disagreements await review; the others are taken to stand for them")
+        elif seen < min(size, ENOUGH):
+            notes.append(f"few reviewed: {seen} of '{name}' stand{'s' if seen == 1 else ''} for {size}")
     k, n, sizes = zip(*cells.values(), strict=True)
     share, low, high = two_phase(k, n, sizes, audit.run.confidence)
     # The bound for one stratum alone; over several, the sum of bounds holds too, only more cautiously.
     most = sum(unseen_upper(a, b, c, audit.run.confidence) or 0 for a, b, c in cells.values() if b < c)
-    notes.append("; ".join(f"{name} {a} wrong of {b} reviewed of {c}" for name, (a, b, c) in cells.items()))
     return {
         "wrong": 100 * share,
         "wrong_low": 100 * low,
         "wrong_high": 100 * high,
         "unseen": unseen,
         "unseen_wrong_most": most if unseen else 0,
-        "note": "; ".join(notes),
+        "strata": told,
+        "note": "; ".join(notes) or None,
     }
 
 

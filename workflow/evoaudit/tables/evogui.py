@@ -34,6 +34,11 @@ from evoaudit.tables.spec import LABELS
 
 T3_SLICES = ("cross", "same_domain", "long_skip")
 T2_CLASSES = ("click", "type", "select")
+#: What EvoGUI prints of these pairs, A.11 and A.6.
+PUBLISHED_RELATIONS = {
+    "osworld, evogain": {"n": 5, "spearman": 0.9, "kendall": 0.8},
+    "evogain, evogain_action": {"n": 28, "spearman": 0.977, "pearson": 0.991},
+}
 
 
 def _percent(part: float, whole: float) -> float | None:
@@ -46,6 +51,13 @@ def _interval(draws: np.ndarray | None, confidence: float) -> list[float | None]
 
 def _wilson(k: float, n: int, confidence: float) -> list[float | None]:
     return [None if bound is None else 100 * bound for bound in wilson_ci(k, n, confidence)]
+
+
+def _ends(one: Answers, metric: str, confidence: float, keep: np.ndarray | None = None, name: str = "") -> dict[str, float | None]:
+    """Return Wilson's interval of an accuracy as the columns ``<name>_low`` and ``<name>_high`` (default: the metric's)."""
+    n, score = one.answered(metric, keep), one.accuracy(metric, keep)
+    low, high = _wilson(0 if score is None else n * score / 100, n, confidence)
+    return {f"{name or metric}_low": low, f"{name or metric}_high": high}
 
 
 def _require_items(panel: Panel) -> None:
@@ -205,6 +217,7 @@ def other_sets(panel: Panel) -> list[dict]:
     rows = []
     for one in panel.run.folders.sets:
         other = Panel(replace(panel.run, folders=Folders(mined=one.mined, scores=one.scores)))
+        confidence = panel.run.confidence
         sizes = {f"n_{task}": len(other.items[task]) for task in TASKS}
         simulated = any(bool(items.simulated.any()) for items in other.items.values())
         words = vocabulary_of(one.mined)
@@ -221,7 +234,13 @@ def other_sets(panel: Panel) -> list[dict]:
         by_model: dict[str, list[Answers]] = {}
         for found in other.answers.values():
             by_model.setdefault(found.model, []).append(found)
-        for found in other.ordered([answers[0] for answers in by_model.values()]):
+
+        def mean(found: Answers, chance: dict = chance) -> float:
+            """Return the mean over chance of the probes the set has; not every set has all three."""
+            scores = [(score, chance[metric]) for metric in INDEX if (score := found.accuracy(metric)) is not None and chance[metric]]
+            return sum((score - level) / (100 - level) for score, level in scores) / len(scores) if scores else -math.inf
+
+        for found in other.ordered([answers[0] for answers in by_model.values()], mean):
             rows += [
                 {
                     **known,
@@ -230,6 +249,7 @@ def other_sets(panel: Panel) -> list[dict]:
                     "condition": each.condition,
                     "max_image_side": each.side,
                     **{metric: each.accuracy(metric) for metric in METRICS},
+                    **{name: end for metric in METRICS for name, end in _ends(each, metric, confidence).items()},
                     "unanswered": _counts(each)["n_unanswered"],
                     "simulated": other.simulated(each),
                 }
@@ -285,9 +305,35 @@ def _gaps(panel: Panel, one: Answers) -> str | None:
     return "; ".join(said) or None
 
 
+def _constant(panel: Panel) -> dict[tuple[str, str, int], str]:
+    """Return the action of those who give one and the same to every T2 item, by model, condition and picture size."""
+    names = ["model", "condition", "max_image_side", "answer"]
+    table = panel.scores.filter(pc.and_(pc.equal(panel.scores["task"], "t2"), pc.equal(panel.scores["status"], "answered")))
+    given: dict[tuple[str, str, int], set] = {}
+    for row in table.group_by(names).aggregate([]).to_pylist():
+        if row["answer"] is not None:
+            given.setdefault((row["model"], row["condition"], row["max_image_side"]), set()).add(_key_word("t2", json.loads(row["answer"])))
+    return {key: next(iter(words)) for key, words in given.items() if len(words) == 1 and len(panel.items["t2"]) > 1}
+
+
+def _always(panel: Panel, word: str | None) -> str | None:
+    """Explain how a constant answer can score above uniform guessing."""
+    joint, slices = panel.exact["t2_joint"], panel.items["t2"].by_slice
+    if not word or joint is None:
+        return None
+    share = 100 * slices.get(word, 0) / len(panel.items["t2"])
+    if word in VALUE_BEARING or share <= joint:
+        return f"every T2 answer is `{word}`"
+    return (
+        f"every T2 answer is `{word}`: it needs no value and is right on {share:.1f} % of the items, uniform guessing on {joint:.1f} %, "
+        "so EvoGain is above 0 without seeing anything"
+    )
+
+
 def evogui_main(panel: Panel) -> list[dict]:
     """Return the main table: chance first, then the models by group."""
     rows = []
+    constant = _constant(panel) if panel.answers else {}
     chance = panel.exact
     heading = "Baseline"
     rows.append(
@@ -318,7 +364,8 @@ def evogui_main(panel: Panel) -> list[dict]:
             "parameters_b": settings.get("parameters_b"),
             "family": settings.get("family"),
             **{f"published_{metric}": there[metric] if there else None for metric in (*METRICS, "evogain")},
-            "note": _gaps(panel, one),
+            "note": "; ".join(filter(None, (_gaps(panel, one), _always(panel, constant.get((one.model, one.condition, one.side))))))
+            or None,
             "simulated": panel.simulated(one),
         }
         rows.insert(0, row) if is_random else rows.append(row)
@@ -396,9 +443,8 @@ def t2_value_in_goal(panel: Panel) -> list[dict]:
             "simulated": bool(items.simulated.any()) or one.simulated,
         }
         for name, keep in (("in_goal", valued & given_away), ("not", valued & ~given_away)):
-            n, score = one.answered("t2_joint", keep), one.accuracy("t2_joint", keep)
-            row |= {f"n_{name}": n, f"joint_{name}": score}
-            row[f"joint_{name}_low"], row[f"joint_{name}_high"] = _wilson(0 if score is None else n * score / 100, n, panel.run.confidence)
+            row |= {f"n_{name}": one.answered("t2_joint", keep), f"joint_{name}": one.accuracy("t2_joint", keep)}
+            row |= _ends(one, "t2_joint", panel.run.confidence, keep, f"joint_{name}")
         rows.append(row)
     return rows
 
@@ -434,7 +480,7 @@ def _slices(
             n, score = one.answered(metric, keep), one.accuracy(metric, keep)
             row |= {name: score, f"n_{name}": n, f"published_{name}": there[name] if there else None}
             if intervals:
-                row[f"{name}_low"], row[f"{name}_high"] = _wilson(0 if score is None else n * score / 100, n, panel.run.confidence)
+                row |= _ends(one, metric, panel.run.confidence, keep, name)
         lacking = [LABELS.get(name, name) for name in slices if not row[f"n_{name}"]]
         row["note"] = f"no answered item: {', '.join(lacking)}" if lacking else None
         rows.append(row)
@@ -522,9 +568,7 @@ def shortcut_controls(panel: Panel) -> list[dict]:
                 "simulated": panel.simulated(one),
             }
             for metric in ("t1", "t2_top1", "t3"):
-                n, score = one.answered(metric), one.accuracy(metric)
-                row[metric] = score
-                row[f"{metric}_low"], row[f"{metric}_high"] = _wilson(0 if score is None else n * score / 100, n, panel.run.confidence)
+                row |= {metric: one.accuracy(metric), **_ends(one, metric, panel.run.confidence)}
             left = [task.upper() for task in TASKS if task not in CONDITIONS[one.condition].tasks]
             row["note"] = f"asks no {' or '.join(left)}" if left else None
             rows.append(row)
@@ -539,7 +583,7 @@ def osworld_relation(panel: Panel) -> list[dict]:
             "model": one.model,
             "osworld": float(panel.run.models[one.model]["osworld"]),
             "evogain": panel.evogain(one),
-            "published_evogain": known.get(one.model.casefold(), {}).get("evogain"),
+            **{f"published_{name}": known.get(one.model.casefold(), {}).get(name) for name in ("osworld", "evogain")},
             "simulated": panel.simulated(one),
         }
         for one in panel.main
@@ -576,6 +620,7 @@ def rank_relation(panel: Panel) -> list[dict]:
                 "pearson": pearson_r(x, y),
                 "spearman_p": spearman_p_two_sided(x, y),
                 "kendall_p": kendall_exact_p_two_sided(tau, len(kept)) if untied and tau is not None and len(kept) <= 100 else None,
+                **{f"published_{column}": value for column, value in PUBLISHED_RELATIONS.get(name, {}).items()},
                 "note": None if tau is not None else "one side is constant",
                 "simulated": panel.simulated(*compared),
             }

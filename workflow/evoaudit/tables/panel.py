@@ -1,6 +1,7 @@
 """The scored answers as arrays: one vector of outcomes over a task's items for every model, condition and picture size."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -196,8 +197,9 @@ class Panel:
             raise Empty(NOTHING_SCORED)
         return self.ordered(list(chosen.values()))
 
-    def ordered(self, found: list[Answers]) -> list[Answers]:
-        """Sort by group, then as the paper orders its models if it knows all of a group, else by EvoGain, low to high."""
+    def ordered(self, found: list[Answers], score: Callable[[Answers], float | None] | None = None) -> list[Answers]:
+        """Sort by group, then as the paper orders its models if it knows all of a group, else by ``score``, low to high (EvoGain)."""
+        score = score or self.evogain
         groups: dict[str, list[Answers]] = {}
         for one in found:
             groups.setdefault(self.group(one.model), []).append(one)
@@ -207,7 +209,7 @@ class Panel:
             if all(published):
                 listed += sorted(groups[name], key=lambda one: self.published[one.model.casefold()]["order"])
             else:
-                listed += sorted(groups[name], key=lambda one: (gain if (gain := self.evogain(one)) is not None else -np.inf, one.model))
+                listed += sorted(groups[name], key=lambda one: (gain if (gain := score(one)) is not None else -np.inf, one.model))
         return listed
 
     @cached_property

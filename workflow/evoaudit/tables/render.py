@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from evoaudit.errors import one_line
 from evoaudit.tables.panel import GROUPS
+from evoaudit.tables.spec import said
 
+#: Kinds of columns that hold words.
+WORDS = frozenset({"text", "name", "flag"})
 #: Printed lines above which LaTeX gets a table that may break over pages.
 LONG = 42
 #: Longest text, characters, that LaTeX sets on one line, and longest line of a heading.
@@ -78,7 +81,8 @@ def views(meta: dict, rows: Sequence[dict], extras: bool) -> list[View]:
         if base is None:
             found.append(View(name, f"{column['label']}{unit}", column["kind"], column["decimals"], column["best"], pairs.get(name)))
         elif base not in names and name == pairs[base][0]:  # an interval whose value is not a column stands alone
-            found.append(View("", f"{base.replace('_', ' ')} interval{unit}", column["kind"], column["decimals"], "", pairs[base]))
+            head = f"{column['label'].removesuffix(' low')} interval{unit}"
+            found.append(View("", head, column["kind"], column["decimals"], "", pairs[base]))
     return found
 
 
@@ -89,7 +93,7 @@ def _cell(view: View, row: dict) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None or isinstance(value, str):
-        return one_line(value or "", 500)
+        return one_line((said(value) if view.kind == "name" and value else value) or "", 500)
     if view.kind == "p" and value < 0.5 * 10.0 ** -(view.decimals or 0):
         return f"<{10.0 ** -(view.decimals or 0):.{view.decimals}f}"
     return number(value, view.decimals) + _ends(view, row)
@@ -115,7 +119,7 @@ def markdown(meta: dict, rows: Sequence[dict]) -> str:
         shown = views(meta, rows, extras=True)
         if meta["simulated"] == "some":
             shown.append(View("simulated", "simulated", "flag", None, "", None))
-        heads, ruler = [view.head for view in shown], [":---" if view.kind in ("text", "flag") else "---:" for view in shown]
+        heads, ruler = [view.head for view in shown], [":---" if view.kind in WORDS else "---:" for view in shown]
         lines = [[_cell(view, row) for view in shown] for row in rows]
         parts += ["| " + " | ".join(re.sub(r"[\\|<]", r"\\\g<0>", cell) for cell in line) + " |" for line in (heads, ruler, *lines)]
     if said := words(meta):
@@ -153,7 +157,7 @@ def _lines(head: str) -> list[str]:
 
 def _heading(view: View) -> str:
     lines = [escape(line) for line in _lines(view.head)]
-    side = "l" if view.kind in ("text", "flag") else "r"
+    side = "l" if view.kind in WORDS else "r"
     stacked = r" \\ ".join(lines)
     return stacked if len(lines) == 1 else f"\\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}{stacked}\\end{{tabular}}"
 
@@ -165,7 +169,7 @@ def _layout(shown: Sequence[View], rows: Sequence[dict]) -> tuple[str, float, di
     """
     longest = {view.name: max(len(_cell(view, row)) for row in rows) for view in shown}
     heads = {view.name: max(map(len, _lines(view.head))) for view in shown}
-    texts = sorted((view.name for view in shown if view.kind == "text"), key=lambda name: -longest[name])
+    texts = sorted((view.name for view in shown if view.kind in ("text", "name")), key=lambda name: -longest[name])
     wrapped = [name for name in texts if longest[name] > NARROW]
     while True:
         for chosen in SIZES:
@@ -208,7 +212,7 @@ def latex(meta: dict, rows: Sequence[dict]) -> str:
         f">{{\\raggedright\\arraybackslash}}p{{{widths[view.name]:.3f}\\linewidth}}"
         if view.name in widths
         else "l"
-        if view.kind in ("text", "flag")
+        if view.kind in WORDS
         else "r"
         for view in shown
     )
@@ -225,7 +229,7 @@ def latex(meta: dict, rows: Sequence[dict]) -> str:
             text = escape(_cell(view, row))
             if view.name in widths:
                 text = re.sub(r"(?<=\w)(\\_|[/=.-])(?=\w)", r"\1\\allowbreak{}", text)
-            text = re.sub(r"(?<![\w.])-(?=\d)", "$-$", text) if view.kind not in ("text", "flag") else text
+            text = re.sub(r"(?<![\w.])-(?=\d)", "$-$", text) if view.kind not in WORDS else text
             cells.append(marks[view.name](row, text))
         body.append(" & ".join(cells) + r" \\")
     heads = " & ".join(_heading(view) for view in shown) + r" \\"

@@ -15,6 +15,7 @@ from evoaudit.tables.audit import CONTRADICTS, Audit
 from evoaudit.tables.estimate import audit_estimate
 from evoaudit.tables.inputs import Empty
 from evoaudit.tables.panel import INDEX, METRICS, TASKS, Answers, Items, Panel
+from evoaudit.tables.reparse import RULES, read_again
 
 EVOGAIN, WRONG = "EvoGain", "wrong verdicts"
 AS_RUN = " (as run)"
@@ -129,6 +130,9 @@ def _variants(base: Panel, scores: pa.Table) -> Iterator[tuple[str, str, Panel |
     yield "parser", "JSON, else the label alone" + AS_RUN, base
     fallback = pc.equal(scores["parse_path"], "fallback")
     yield "parser", "JSON only", _again(base, _lost(scores, fallback, "invalid"))
+    again = read_again(base.run, scores)
+    for rule, words in RULES.items():
+        yield "parser", words, again if isinstance(again, str) else base if again[rule] is scores else _again(base, again[rule])
     yield "missing answers", "excluded" + AS_RUN, base
     wrong = _again(base)
     for one in wrong.answers.values():

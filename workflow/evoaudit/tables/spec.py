@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 #: Kind → (unit, decimals). Shares and scores are on the 0–100 scale.
 KINDS: dict[str, tuple[str, int | None]] = {
     "text": ("", None),
+    # A name that scripts go by; people read it in words, see `said`.
+    "name": ("", None),
     "flag": ("", None),
     "n": ("", 0),
     "pct": ("%", 1),
@@ -37,6 +39,11 @@ LABELS = {
     "wrong": "wrong",
     "osworld": "OSWorld",
     "cross": "cross-trajectory",
+    "top_domain_share": "largest domain",
+    "screens_median": "screens in a trajectory, median",
+    "screens_p95": "screens in a trajectory, 95th percentile",
+    "cluster_low": "clustered low",
+    "cluster_high": "clustered high",
     "same_domain": "same domain",
     "long_skip": "long skip",
     "side_512": "512 px",
@@ -58,11 +65,12 @@ LABELS = {
     "n_not": "n, value not in goal",
     "joint_not": "joint, value not in goal",
     "n_asked": "n asked",
-    "gwet_ac1": "AC1",
+    "gwet_ac1": "Gwet AC1",
     "parameters_b": "parameters (billions)",
     "p_best": "chance of best",
     "max_image_side": "image side (px)",
     "cohen_kappa": "Cohen kappa",
+    "fleiss_kappa": "Fleiss kappa",
     "control": "planted shift (control)",
     "obs_phase": "pictures logged",
     "evidence": "telling steps",
@@ -77,8 +85,19 @@ LABELS = {
     "p_plus": "p of previous",
     "compared": "pairs of screens compared",
     "delayed": "shown a step late",
-    "krippendorff_alpha": "alpha",
+    "krippendorff_alpha": "Krippendorff alpha",
+    "published_least": "published, least",
+    "published_most": "published, most",
+    "published_raw_least": "published raw, least",
+    "published_raw_most": "published raw, most",
 }
+
+
+def said(value: str) -> str:
+    """Return a name in words, as people read it: slices, metrics, statistics."""
+    if value.startswith("source_"):
+        return f"source {value.removeprefix('source_')}"
+    return f"{value[2:]} screens" if value[:2] == "K=" else LABELS.get(value) or value.replace("_", " ")
 
 
 @dataclass(frozen=True)
@@ -101,13 +120,13 @@ class Column:
     @property
     def label(self) -> str:
         prefix, name = ("published ", self.name.removeprefix("published_")) if self.name.startswith("published_") else ("", self.name)
-        return prefix + (LABELS.get(name) or name.replace("_", " "))
+        return LABELS.get(self.name) or prefix + (LABELS.get(name) or name.replace("_", " "))
 
     @property
     def arrow(self) -> "pa.DataType":
         import pyarrow as pa
 
-        return {"text": pa.string(), "flag": pa.bool_(), "n": pa.int64()}.get(self.kind, pa.float64())
+        return {"text": pa.string(), "name": pa.string(), "flag": pa.bool_(), "n": pa.int64()}.get(self.kind, pa.float64())
 
 
 @dataclass(frozen=True)
@@ -175,7 +194,7 @@ _ALL = (
         "split",
         "Probe split",
         "EvoGUI Table 1",
-        "part:text slice:text count:n share:pct | published_count:n published_share:pct",
+        "part:text slice:name count:n share:pct | published_count:n published_share:pct",
         "Shares are of the part. Below the three probes, all items together: domains, sources, and screens in the trajectories drawn from.",
         "No probes were mined in this run.",
         group="part",
@@ -193,7 +212,7 @@ _ALL = (
         "t3_review",
         "Human quality control of T3",
         "EvoGUI §2.4",
-        "tier:text items:n reviewed:n accepted:n accepted_share:pct rejected:n "
+        "tier:name items:n reviewed:n accepted:n accepted_share:pct rejected:n "
         "page_load:n advertisement:n asynchronous_refresh:n incidental_change:n other:n",
         "`items` are in the split, `accepted share` is the part of them that people accepted; `reviewed` counts the rejected too, "
         "which were replaced by the next in rank. "
@@ -218,10 +237,10 @@ _ALL = (
         "baselines",
         "Chance",
         "EvoGUI Table 2, baseline row",
-        "metric:text exact:pct random_mean:pct random_runs:n | constant:pct constant_answer:text n:n published:pct",
+        "metric:name exact:pct random_mean:pct random_runs:n | constant:pct constant_answer:text n:n published:pct",
         "Exact chance is what uniform guessing scores on this split in the mean; the random solver only estimates it. `constant` "
-        "always gives "
-        "the commonest answer.",
+        "always gives the commonest answer. Where answers are not equally common, as actions with and without a value, it beats uniform "
+        "guessing and so has an EvoGain above 0 without seeing anything.",
         "No probes were mined in this run.",
     ),
     _table(
@@ -233,7 +252,7 @@ _ALL = (
         "runs:n parameters_b:size family:text published_t1:pct published_t2_top1:pct published_t2_joint:pct published_t3:pct "
         "published_evogain:pct note:text",
         "Percent. Accuracy is over the items with an answer; an unusable answer is wrong, a missing one is counted apart. EvoGain is over "
-        "the chance level named in the table `baselines`.",
+        "the chance level named in the table `baselines`; its intervals are in `evogui_intervals`.",
         _SCORES,
         group="group",
     ),
@@ -254,10 +273,11 @@ _ALL = (
         "evogui_intervals",
         "EvoGain with intervals",
         "EvoGUI Table 3",
-        "rank:n model:text evogain:pct± t1:pct^ t2_joint:pct^ t3:pct^ rank_low:n rank_high:n | p_best:pct cluster_low:pct cluster_high:pct "
+        "rank:n model:text evogain:pct± t1:pct^ t2_joint:pct^ t3:pct^ rank_low:n rank_high:n cluster_low:pct cluster_high:pct | p_best:pct "
         "clusters:n group:text published_evogain:pct published_evogain_low:pct published_evogain_high:pct note:text",
-        "Point estimates are the observed accuracies. The interval beside EvoGain resamples items independently, as the paper does; the "
-        "clustered one resamples trajectories, which items share, and keeps every slice's share of the split. Rank intervals and the "
+        "Point estimates are the observed accuracies. The interval beside EvoGain resamples items independently, as the paper does, for "
+        "comparing with it. The clustered one resamples trajectories, which items share, and keeps every slice's share of the split: it is "
+        "the one to believe, and the one in the report's headline. Rank intervals and the "
         "chance of being best come from the latter. Where the chance level is the random solver's, one resample of it serves all models.",
         _SCORES,
     ),
@@ -308,7 +328,7 @@ _ALL = (
         "resolution",
         "Resolution",
         "EvoGUI Table 7",
-        "model:text metric:text side_512:pct side_1024:pct difference:points± | n:n published_side_512:pct published_side_1024:pct",
+        "model:text metric:name side_512:pct side_1024:pct difference:points± | n:n published_side_512:pct published_side_1024:pct",
         "Same items at both sizes; the interval of the difference resamples trajectories.",
         "No model was asked at both 512 and 1024 pixels.",
         group="model",
@@ -329,7 +349,7 @@ _ALL = (
         "osworld_relation",
         "OSWorld success and EvoGain",
         "EvoGUI Table 9",
-        "model:text osworld:pct evogain:pct | published_evogain:pct",
+        "model:text osworld:pct evogain:pct | published_osworld:pct published_evogain:pct",
         "Success rates as reported elsewhere, set in the config; protocols differ.",
         "No scored model has an `osworld` figure in the config.",
     ),
@@ -337,7 +357,8 @@ _ALL = (
         "rank_relation",
         "Rank association",
         "EvoGUI Table 9 and A.6",
-        "pair:text n:n spearman:coef kendall:coef pearson:coef | spearman_p:p kendall_p:p note:text",
+        "pair:text n:n spearman:coef kendall:coef pearson:coef | spearman_p:p kendall_p:p published_n:n published_spearman:coef "
+        "published_kendall:coef published_pearson:coef note:text",
         "Kendall's tau-b. p-values are exact where there are few pairs and no ties.",
         "Fewer than two models have both values.",
     ),
@@ -389,7 +410,7 @@ _ALL = (
         "split_sets",
         "Probes beyond the browser",
         "",
-        "set:text part:text slice:text wanted:n count:n share:pct | domains:n trajectories:n",
+        "set:text part:text slice:name wanted:n count:n share:pct | domains:n trajectories:n",
         "Further sets of the config, mined by the same rules from other sources. No other table counts them, but for drops and costs.",
         "No set of probes beyond the paper's was mined; name some in `probes.sets`.",
         group="set",
@@ -399,8 +420,10 @@ _ALL = (
         "Scores beyond the browser",
         "",
         "set:text group:text model:text condition:text t1:pct^ t2_top1:pct^ t2_joint:pct^ t3:pct^ n_t1:n n_t2:n n_t3:n "
-        "| actions:n max_image_side:n unanswered:n",
-        "`actions` is the size of the set's T2 vocabulary, which its prompts list. Values are asked for typing and choosing alone.",
+        "| t1_low:pct t1_high:pct t2_top1_low:pct t2_top1_high:pct t2_joint_low:pct t2_joint_high:pct t3_low:pct t3_high:pct "
+        "actions:n max_image_side:n unanswered:n",
+        "Wilson intervals; models by group, then by their mean over chance. `actions` is the size of the set's T2 vocabulary, which its "
+        "prompts list. Values are asked for typing and choosing alone.",
         "No set of probes beyond the paper's was mined; name some in `probes.sets`.",
         group="set",
     ),
@@ -428,11 +451,12 @@ _ALL = (
         "audit_estimate",
         "How many verdicts are wrong",
         "CUA audit 4.4",
-        "benchmark:text estimator:text n:n n_reviewed:n wrong:pct± | released:text unseen:n unseen_wrong_most:n sensitivity:pct "
-        "specificity:pct note:text",
+        "benchmark:text estimator:text n:n n_reviewed:n wrong:pct± unseen:n unseen_wrong_most:n note:text | released:text tasks:n "
+        "strata:text sensitivity:pct specificity:pct",
         "`two-phase` takes the review for what it is: all rows on which the judges disagree, and a drawn part of the others, whose rate "
         "stands for the rows of that kind that nobody reviewed; the interval is about those rows alone. `unseen_wrong_most` bounds the "
-        "wrong verdicts among them. A judge is corrected (Rogan and Gladen) only where the review can tell how it errs; the note says "
+        "wrong verdicts among them, and `strata` says what was found in each. Estimates from few rows are "
+        "noted as such. A judge is corrected (Rogan and Gladen) only where the review can tell how it errs; the note says "
         "why not.",
         _AUDIT,
         group="benchmark",
@@ -454,10 +478,12 @@ _ALL = (
         "agreement",
         "Agreement of raters",
         "CUA audit 4.4",
-        "stage:text raters:text n:n raw:pct statistic:text value:coef low:coef high:coef | kind:text rows:text tasks:n "
-        "undefined_resamples:n note:text",
+        "stage:text raters:text n:n raw:pct statistic:name value:coef low:coef high:coef | kind:text rows:text tasks:n "
+        "undefined_resamples:n published_n:n published_raw_least:pct published_raw_most:pct published_least:coef published_most:coef "
+        "note:text",
         "Intervals resample tasks inside their benchmark. The review set holds every disagreement of the judges, so agreement on it is "
-        "lower than on the sample.",
+        "lower than on the sample. The published columns are the paper's, of its own raters of that kind, from the least to the most where "
+        "it prints a range.",
         "Fewer than two raters labelled the same trajectories.",
         group="stage",
     ),
@@ -465,7 +491,7 @@ _ALL = (
         "annotator_rates",
         "Wrong-verdict rate by annotator",
         "CUA audit 4.4",
-        "annotator:text n:n wrong_rate:number | wrong_rate_low:pct wrong_rate_high:pct unit:text kind:text",
+        "annotator:text n:n wrong_rate:number | wrong_rate_low:pct wrong_rate_high:pct unit:text kind:text published_wrong_rate:number",
         "Rows every annotator labelled. Rates, mean, sd, min and max in percent; the variance is of proportions, as the paper prints it.",
         "No annotator labelled a verdict.",
     ),
@@ -473,7 +499,8 @@ _ALL = (
         "evidence_ablation",
         "Judging without screenshots",
         "CUA audit 4.4",
-        "judge:text n:n flips:n efn_with:n efn_without:n kappa_with:coef kappa_without:coef",
+        "judge:text n:n flips:n efn_with:n efn_without:n kappa_with:coef kappa_without:coef | published_flips:n published_efn_with:n "
+        "published_efn_without:n published_kappa_with:coef published_kappa_without:coef",
         "The same judge with and without pictures; pair rows give Cohen's kappa of two judges under each.",
         "No judge labelled the sample both with and without screenshots; set `ablation: true`.",
     ),
