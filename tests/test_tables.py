@@ -19,7 +19,10 @@ from evoaudit import csvfile, outputs, stats, store
 from evoaudit.__main__ import main
 from evoaudit.stats import check
 from evoaudit.tables import render
+from evoaudit.tables.evogui import other_sets
+from evoaudit.tables.inputs import Folders, Run, Set
 from evoaudit.tables.literature import published, published_check
+from evoaudit.tables.panel import Panel
 from evoaudit.tables.spec import TABLES
 
 #: The columns scripts rely on, in this order before any other.
@@ -715,3 +718,90 @@ def test_an_index_of_tables_written_by_hand_is_one_line(probes, tmp_path, capsys
     (tmp_path / "stats" / "tables.json").write_text(text)
     assert main(["figures", "--stats", str(tmp_path / "stats" / "manifest.json"), "--out", str(tmp_path / "figures")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_the_audit_paper_prints_of_its_raters_stands_beside_the_runs(audited):
+    found = rows(audited, "agreement")
+    x = " \N{MULTIPLICATION SIGN} "
+    pair = one(found, stage="1 verdict", raters=f"gpt{x}claude", statistic="cohen_kappa")
+    assert [pair[f"published_{name}"] for name in ("n", "raw_least", "raw_most", "least", "most")] == [150, 92.7, 92.7, 0.71, 0.71]
+    assert one(found, stage="2 category", raters=f"gpt{x}claude", statistic="cohen_kappa")["published_least"] == 0.41
+    assert one(found, stage="1 verdict", raters=f"human1{x}human2", statistic="cohen_kappa")["published_most"] == 0.59
+    assert (
+        one(found, stage="1 verdict", raters=x.join(("gpt", "claude", "human1", "human2")), statistic="fleiss_kappa")["published_least"]
+        == 0.36
+    )
+    mixed = one(found, stage="1 verdict", raters=f"gpt{x}human1", statistic="cohen_kappa")
+    assert (mixed["published_least"], mixed["published_most"], mixed["published_raw_least"], mixed["published_raw_most"]) == (
+        0.19,
+        0.32,
+        76.0,
+        81.7,
+    )
+    # The paper prints no AC1 and no alpha.
+    assert all(row["published_least"] is None for row in found if row["statistic"] in ("gwet_ac1", "krippendorff_alpha"))
+    rates = {row["annotator"]: row["published_wrong_rate"] for row in rows(audited, "annotator_rates")}
+    assert rates | {"human1": None, "human2": None} == {
+        "gpt": 13.5, "claude": 7.7, "human1": None, "human2": None, "mean": 13.7, "sd": 5.1, "variance": 0.0026, "min": 7.7, "max": 20.2
+    }  # fmt: skip
+    ablation = {row["judge"]: row for row in rows(audited, "evidence_ablation")}
+    assert [ablation["claude"][f"published_{name}"] for name in ("flips", "efn_with", "efn_without")] == [13, 10, 6]
+    assert ablation[f"gpt{x}claude"]["published_kappa_without"] == 0.6
+
+
+def test_relations_stand_beside_the_papers(probes):
+    found = {row["pair"]: row for row in rows(probes[0], "rank_relation")}
+    assert (found["osworld, evogain"]["published_spearman"], found["osworld, evogain"]["published_kendall"]) == (0.9, 0.8)
+    assert found["evogain, evogain_action"]["published_pearson"] == 0.991 and found["parameters_b, evogain"]["published_n"] is None
+
+
+def test_a_constant_answer_above_chance_is_explained(tmp_path):
+    def change(scores):
+        # alpha names `click` whatever it is shown, as `majority` does.
+        clicks = {"answer": json.dumps({"action": "click", "value": ""}), "confidence": None}
+        return [
+            {**row, **clicks, "correct": row["slice"] == "click", "action_correct": row["slice"] == "click"}
+            if row["model"] == "alpha-2b" and row["task"] == "t2"
+            else row
+            for row in scores
+        ]
+
+    found = rows(scored(tmp_path, change), "evogui_main")
+    note = one(found, model="alpha-2b")["note"]
+    # 28 of 60 items are clicks; guessing is right on a third of them.
+    assert note.startswith("every T2 answer is `click`: it needs no value and is right on 46.7 % of the items, uniform guessing on 15.6 %")
+    assert one(found, model="beta-9b")["note"] is None
+
+
+def test_names_are_words_for_people_and_names_for_scripts(probes, tmp_path):
+    assert main(["tables", "--stats", str(probes[0] / "manifest.json"), "--out", str(tmp_path / "tables")]) == 0
+    machine, people = ((tmp_path / "tables" / f"split.{end}").read_text(encoding="utf-8") for end in ("csv", "md"))
+    assert ",cross," in machine and ",K=3," in machine and ",top_domain_share," in machine and ",source_web," in machine
+    for words in ("| cross-trajectory |", "| long skip |", "| 3 screens |", "| largest domain |", "| source web |"):
+        assert words in people
+    assert "top_domain_share" not in people + (tmp_path / "tables" / "split.tex").read_text(encoding="utf-8")
+
+
+def test_the_cross_tier_has_one_name_in_words():
+    root = Path(render.__file__).parents[1]
+    for path in (*root.rglob("*.py"), *root.rglob("*.j2"), *(root.parents[1] / "docs").glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        for other in ("another site", "other site", "other trajectory", "cross-site", "cross-domain"):
+            assert f"from {other}" not in text and f'"{other}"' not in text, path
+
+
+def test_scores_beyond_the_browser_are_ordered_by_group_then_score_with_intervals(tmp_path):
+    made_run.probes(tmp_path)
+    # Without T1 there is no EvoGain to go by; the first name scores best.
+    store.write_table(tmp_path / "mined", "t1", [])
+    found = [row for row in store.read_rows(tmp_path / "scores", "scores") if row["task"] != "t1"]
+    best = [{**row, "correct": True} if row["model"] == "alpha-2b" and row["task"] == "t3" else row for row in found]
+    store.write_table(tmp_path / "scores", "scores", best)
+    (tmp_path / "mined" / "quotas.json").write_text(json.dumps({"vocabulary": ["click", "type", "select", "scroll"]}), encoding="utf-8")
+    other = Set("desk", tmp_path / "mined", tmp_path / "scores")
+    table = other_sets(Panel(Run(Folders(sets=(other,)), made_run.SETTINGS, 7)))
+    full = [row for row in table if row["condition"] == "full" and row["max_image_side"] == 512]
+    assert [row["model"] for row in full] == ["random", "beta-9b", "alpha-2b", "Gemini-3-Flash-Preview"]
+    alpha = one(full, model="alpha-2b")
+    assert (alpha["t3"], alpha["t3_high"]) == (100, pytest.approx(100)) and 90 < alpha["t3_low"] < 100
+    assert alpha["t1"] is None and alpha["t1_low"] is None

@@ -422,7 +422,15 @@ def annotator_rates(audit: Audit) -> list[dict]:
         "max": (100 * max(rates), "percent"),
     }
     rows += [
-        {"annotator": name, "n": len(rates), "wrong_rate": value, "unit": unit, "kind": "summary", "simulated": simulated}
+        {
+            "annotator": name,
+            "n": len(rates),
+            "wrong_rate": value,
+            "unit": unit,
+            "kind": "summary",
+            "note": "one annotator alone has no spread" if value is None else None,
+            "simulated": simulated,
+        }
         for name, (value, unit) in summary.items()
     ]
     known = {(row["annotator"], row["kind"]): row["wrong_rate"] for row in published("cua_annotators")}
@@ -732,6 +740,8 @@ def _corrected(audit: Audit, benchmark: str, members: dict[str, list[str]], audi
             basis.append(f"{mine.total()} of {n} {verdict.upper()} audited" if mine else f"{n} {verdict.upper()} as in the whole benchmark")
         with np.errstate(invalid="ignore", divide="ignore"):
             score = np.where(total > 0, 100 * success / total, np.nan)
+        if np.isnan(score[0]):
+            basis.append("no task is left once the broken ones are taken out")
         draws.append(score[1:])
         low, high = limits(score[1:], audit.run.confidence)
         rows.append(

@@ -300,7 +300,7 @@ def _gaps(panel: Panel, one: Answers) -> str | None:
     said = []
     for task in TASKS:
         n, answered = len(panel.items[task]), one.answered({"t2": "t2_joint"}.get(task, task))
-        if n and answered < n:
+        if task in CONDITIONS[one.condition].tasks and n and answered < n:
             said.append(f"{answered} of {n} {task.upper()} items answered" if answered else f"no answer to {task.upper()}")
     return "; ".join(said) or None
 
@@ -570,7 +570,7 @@ def shortcut_controls(panel: Panel) -> list[dict]:
             for metric in ("t1", "t2_top1", "t3"):
                 row |= {metric: one.accuracy(metric), **_ends(one, metric, panel.run.confidence)}
             left = [task.upper() for task in TASKS if task not in CONDITIONS[one.condition].tasks]
-            row["note"] = f"asks no {' or '.join(left)}" if left else None
+            row["note"] = "; ".join(filter(None, (f"asks no {' or '.join(left)}" if left else None, _gaps(panel, one)))) or None
             rows.append(row)
     return rows
 

@@ -491,7 +491,8 @@ _ALL = (
         "annotator_rates",
         "Wrong-verdict rate by annotator",
         "CUA audit 4.4",
-        "annotator:text n:n wrong_rate:number | wrong_rate_low:pct wrong_rate_high:pct unit:text kind:text published_wrong_rate:number",
+        "annotator:text n:n wrong_rate:number | wrong_rate_low:pct wrong_rate_high:pct unit:text kind:text "
+        "published_wrong_rate:number note:text",
         "Rows every annotator labelled. Rates, mean, sd, min and max in percent; the variance is of proportions, as the paper prints it.",
         "No annotator labelled a verdict.",
     ),
