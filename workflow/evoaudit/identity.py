@@ -24,10 +24,10 @@ FORMAT = {
     "judge": 1,
     "select": 1,
     "combine": 1,
-    "stats": 3,
-    "tables": 2,
-    "figures": 2,
-    "report": 1,
+    "stats": 4,
+    "tables": 3,
+    "figures": 3,
+    "report": 2,
     "export": 2,
 }
 

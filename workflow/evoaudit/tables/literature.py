@@ -106,6 +106,7 @@ def published_check() -> list[dict]:
         *_evogain_rows(),
         *_sums_of_counts(),
         *_bootstrap_table(),
+        *_places(),
         *_relations(),
         *_controls_and_resolution(),
         *_control_run(),
@@ -208,6 +209,14 @@ def _bootstrap_table() -> Iterator[dict]:
                 tolerance=3 * 0.085 * error + 0.05,
                 note="within the noise of 1,000 resamples",
             )
+
+
+def _places() -> Iterator[dict]:
+    """Check that Table 3 lists the highest of Table 2, in their order."""
+    gains = sorted(((evogain(*_scores(row, "t1", "t2_joint", "t3"), CHANCE), row["model"]) for row in _main()), reverse=True)
+    place = {model: number for number, (_, model) in enumerate(gains, 1)}
+    for row in _text("evogui_table3"):
+        yield _compare(EVOGUI, "Table 3", f"rank of {row['model']} among all of Table 2", int(row["rank"]), place[row["model"]], 0)
 
 
 def _relations() -> Iterator[dict]:
@@ -356,6 +365,11 @@ def _chance() -> Iterator[dict]:
             tolerance=3 * error + 0.05,
             note=f"exact chance; the printed mean of four random runs is {abs(printed - value) / error:.1f} standard errors off",
         )
+    guess = next(row for row in _text("evogui_table2") if row["group"] == "baseline")
+    yield _compare(
+        EVOGUI, "Table 2", "chance, T2 action", CHANCE_ACTION, 100 / len(CLASSES), note="one action of three, by uniform guessing"
+    )
+    yield _compare(EVOGUI, "Table 2", "EvoGain of the random row", guess["evogain"], evogain(*CHANCE, CHANCE), note="over itself")
     yield _row(
         EVOGUI,
         "A.9",
@@ -370,17 +384,18 @@ def _chance() -> Iterator[dict]:
 def _evogui_text() -> Iterator[dict]:
     main = {row["model"]: row for row in _main()}
     best = main["Gemini-3-Flash-Preview"]
-    yield _compare(EVOGUI, "A.3", "predictions in the main comparison", 84000, 28 * 3 * 1000, 0)
+    items = {part: sum(row["value"] for row in published("evogui_table1") if row["part"] == part) for part in ("T1", "T2", "T3")}
+    yield _compare(EVOGUI, "Abstract", "instances", 3000, sum(items.values()), 0)
+    yield _compare(EVOGUI, "A.3", "predictions of one configuration", 3000, sum(items.values()), 0)
+    yield _compare(EVOGUI, "A.3", "predictions in the main comparison", 84000, len(main) * sum(items.values()), 0)
     yield _compare(EVOGUI, "3.1", "model configurations", 28, len(main), 0)
     for metric, label, chance, value in (("t1", "T1", 8.0, "50.3"), ("t2_joint", "T2 joint", 15.0, "50.4"), ("t3", "T3", 49.9, "33.7")):
         yield _compare(EVOGUI, "3.2", f"best model above chance, {label}", value, float(best[metric]) - chance)
     for row in published("evogui_table1"):
         if row["part"] == "All":
             yield _row(EVOGUI, "Table 1", str(row["slice"]).replace("_", " "), row["value"], None, NOT_DERIVABLE, "needs the split itself")
-    for part in ("T1", "T2", "T3"):
-        yield _compare(
-            EVOGUI, "Table 1", f"items of {part}", 1000, sum(row["value"] for row in published("evogui_table1") if row["part"] == part), 0
-        )
+    for part, n in items.items():
+        yield _compare(EVOGUI, "Table 1", f"items of {part}", 1000, n, 0)
 
 
 def _cua_verdicts() -> Iterator[dict]:
