@@ -1,6 +1,6 @@
 """The statistics against libraries that the product does not use, on drawn data; each test runs where its library is installed.
 
-pip install statsmodels scikit-learn krippendorff
+pip install statsmodels scikit-learn krippendorff pingouin
 """
 
 import math
@@ -131,3 +131,38 @@ def test_rank_correlations(seed):
     untied = draw.permutation(7).astype(float)
     tau = stats.kendall_tau_b(np.arange(7.0), untied)
     assert stats.kendall_exact_p_two_sided(tau, 7) == pytest.approx(kendalltau(np.arange(7), untied, method="exact").pvalue)
+
+
+PINGOUIN = "pingouin is not installed: pip install pingouin"
+
+
+@drawn
+def test_correlations_and_adjusted_p_values_are_pingouins(seed):
+    pingouin = pytest.importorskip("pingouin", reason=PINGOUIN)
+    draw = rng(seed)
+    x, y = draw.integers(0, 9, 20).astype(float), draw.integers(0, 9, 20).astype(float)
+    for mine, theirs in ((stats.pearson_r, "pearson"), (stats.spearman_rho, "spearman"), (stats.kendall_tau_b, "kendall")):
+        assert mine(x, y) == pytest.approx(float(pingouin.corr(x, y, method=theirs)["r"].iloc[0]), abs=1e-9), theirs
+    p = draw.random(12) ** 3
+    for mine, theirs in ((stats.holm, "holm"), (stats.benjamini_hochberg, "fdr_bh")):
+        assert mine(p.tolist()) == pytest.approx(np.asarray(pingouin.multicomp(p, method=theirs)[1]).tolist(), abs=1e-12)
+
+
+@drawn
+def test_discordant_pairs_are_pingouins(seed):
+    pingouin = pytest.importorskip("pingouin", reason=PINGOUIN)
+    pandas = pytest.importorskip("pandas", reason=PINGOUIN)
+    draw = rng(seed)
+    before, after = draw.random(40) < 0.5, draw.random(40) < 0.6
+    table = pingouin.chi2_mcnemar(pandas.DataFrame({"a": before.astype(int), "b": after.astype(int)}), "a", "b")[1]
+    exact = float(table.filter(regex="p.exact").iloc[0, 0])
+    assert stats.mcnemar_exact(int((before & ~after).sum()), int((~before & after).sum())) == pytest.approx(exact)
+
+
+def test_the_percentile_bootstrap_is_pingouins_but_for_chance():
+    pingouin = pytest.importorskip("pingouin", reason=PINGOUIN)
+    for share, n in ((0.2, 50), (0.5, 200), (0.9, 80)):
+        values = (np.arange(n) < round(share * n)).astype(float)
+        expected = pingouin.compute_bootci(values, func="mean", method="per", n_boot=20_000, seed=3, decimals=9)
+        # Both ends are quantiles of 20,000 draws on a grid of 1/n: they may be one step apart.
+        assert stats.bootstrap_ci(values, 0.95, 20_000, seed=5) == pytest.approx(list(expected), abs=1.01 / n)

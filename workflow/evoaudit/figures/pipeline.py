@@ -138,7 +138,7 @@ def _workflow(axes: Axes, counts: dict[str, int]) -> None:
     )
     low = (
         ("sample", n("audited", "FAILs", "FAILs, by stratum")),
-        ("judges", "two, blind"),
+        ("judges", "each blind"),
         ("people", n("reviewed", "reviewed", "disagreements")),
         ("labels", "verdict, cause"),
     )
