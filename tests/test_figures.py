@@ -1,10 +1,13 @@
 """Figures: all there, the same bytes each time, and drawn from any data without a word on the console."""
 
+import json
 import re
+import shutil
 from pathlib import Path
 
 import made_run
 import pytest
+from matplotlib.text import Text
 
 from evoaudit import outputs
 from evoaudit.__main__ import main
@@ -106,3 +109,16 @@ def test_tables_of_an_older_run_that_lack_a_column_can_still_be_drawn(drawn, tmp
     table = pq.read_table(drawn / "stats" / "cost.parquet")
     pq.write_table(table.drop_columns(["success"]), tmp_path / "cost.parquet")
     assert all(row["success"] is None for row in files.rows(tmp_path, "cost"))
+
+
+def test_charts_name_the_level_of_the_runs_intervals(drawn, tmp_path):
+    shutil.copytree(drawn / "stats", tmp_path / "stats")
+    told = json.loads((tmp_path / "stats" / "manifest.json").read_text(encoding="utf-8"))
+    told["config"]["confidence"] = 0.9
+    (tmp_path / "stats" / "manifest.json").write_text(json.dumps(told), encoding="utf-8")
+    words = {}
+    for name, folder in (("usual", drawn / "stats"), ("other", tmp_path / "stats")):
+        with style():
+            figure = draw(load(folder), "verdicts_by_benchmark")[0]
+        words[name] = " ".join(text.get_text() for text in figure.findobj(Text))
+    assert "[95 %]" in words["usual"] and "[90 %]" in words["other"] and "95 %" not in words["other"]

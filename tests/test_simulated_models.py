@@ -4,7 +4,7 @@ import made_run
 import pyarrow.parquet as pq
 import pytest
 
-from evoaudit import config, store
+from evoaudit import config, plan, store
 from evoaudit.__main__ import main
 from evoaudit.errors import InputError
 from evoaudit.infer.simulated import Solver
@@ -134,6 +134,13 @@ def test_a_made_up_model_without_a_stated_accuracy_is_refused(tmp_path, capsys):
     for entry in ({"name": "simulated", "provider": "builtin"}, {"name": "m", "provider": "openai", "accuracy": ACCURACY}):
         with pytest.raises(InputError, match="accuracy"):
             config.check({"models": [entry]})
+
+
+def test_made_up_models_stand_in_their_group_and_solvers_are_baselines():
+    example = config.load(ROOT / "config" / "examples" / "simulated_models.yaml")
+    groups = {model["name"]: model["group"] for model in plan.build(example).of("stats")[0].settings["models"]}
+    assert groups["random"] == groups["majority"] == "baseline"
+    assert (groups["sim-alpha-2b"], groups["sim-eta-large"]) == ("open", "closed")
 
 
 def test_the_example_names_28_models_and_none_of_them_is_real():

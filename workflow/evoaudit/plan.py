@@ -178,7 +178,8 @@ class _Maker:
                 "models": [
                     {
                         "name": m.name,
-                        "group": m.group,
+                        # A made-up model stands for one of its group; every other built-in one understands nothing.
+                        "group": "baseline" if m.provider == "builtin" and (m.model or m.name) != "simulated" else m.group,
                         "provider": m.provider,
                         "family": m.family,
                         "parameters_b": m.parameters_b,

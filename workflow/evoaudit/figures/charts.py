@@ -456,6 +456,13 @@ def agreement(rows: Sequence[dict]) -> Figure:
     return figure
 
 
+def _rule(name: str) -> str:
+    """Say what a rule asks for: so many steps in a row that changed nothing, by the same action or by any."""
+    signal, _, length = name.partition(" r=")
+    said = {"noop_run": "same action", "noop_any": "any action", "cycle": "round in a circle", "always": "every trajectory"}
+    return said.get(signal, signal.replace("_", " ")) + (f", {length} times" if length else "")
+
+
 def noop_probe(rows: Sequence[dict]) -> Figure:
     """Draw precision, recall and F1 of the no-op rules, pooled over benchmarks, a panel a truth."""
     truths = _by([row for row in rows if row["benchmark"].startswith("All")], "truth", "benchmark")
@@ -479,7 +486,7 @@ def noop_probe(rows: Sequence[dict]) -> Figure:
                 label={"f1": "F1"}.get(name, name),
                 zorder=3,
             )
-        rows_axis(axes, [f"{row['rule'].replace('_', ' ')}  ({row['n_flagged']} flagged)" for row in members])
+        rows_axis(axes, [f"{_rule(row['rule'])}  ({row['n_flagged']} flagged)" for row in members])
         axes.set_title(
             f"against {truth}: {members[0]['n_true']} of {members[0]['n']} trajectories" + (" (simulated)" if "simulated" in pool else "")
         )

@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from evoaudit.errors import InputError
 from evoaudit.figures import charts
 from evoaudit.figures.pipeline import pipeline
 from evoaudit.figures.style import empty, note, style, write
+from evoaudit.store import read_manifest
 from evoaudit.tables import files
+
+#: The level that charts name; another one of the run's takes its place.
+USUAL = "95 %"
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,8 @@ class Data:
 
     folder: Path
     index: dict[str, dict]
+    #: Level of every interval, in words.
+    level: str = USUAL
 
     def rows(self, name: str) -> list[dict]:
         return files.rows(self.folder, name, self._meta(name))
@@ -124,12 +131,18 @@ def draw(data: Data, name: str) -> tuple[Figure, str]:
         return empty(title, reason), reason
     if table:
         note(figure, data.simulated(table))
+    if data.level != USUAL:
+        for text in figure.findobj(Text):
+            text.set_text(text.get_text().replace(USUAL, data.level))
     return figure, ""
 
 
 def load(source: Path) -> Data:
     """Return the tables of a stats folder."""
-    return Data(source, {meta["name"]: meta for meta in files.read_index(source)})
+    index = {meta["name"]: meta for meta in files.read_index(source)}
+    config = read_manifest(source).get("config") if (source / "manifest.json").is_file() else None
+    level = (config or {}).get("confidence")
+    return Data(source, index, USUAL if level is None else f"{100 * float(level):g} %")
 
 
 def draw_all(source: Path, folder: Path) -> int:

@@ -220,10 +220,7 @@ class Panel:
         return {row["model"].casefold(): row for row in published("evogui_table2") if row["group"] != "baseline"}
 
     def group(self, model: str) -> str:
-        settings = self.run.models.get(model, {})
-        if settings.get("provider") == "builtin":
-            return "baseline"
-        return str(settings.get("group") or ("baseline" if model == "random" else "other"))
+        return str(self.run.models.get(model, {}).get("group") or ("baseline" if model == "random" else "other"))
 
     def heading(self, model: str) -> str:
         group = self.group(model)
