@@ -746,11 +746,11 @@ def test_the_headline_goes_by_trajectories_and_by_tested_differences() -> None:
     assert summary._leading(rows).startswith(
         "a leads with an EvoGain of 40.0 (interval over trajectories: 37.0 to 43.0); 1 other model cannot"
     )
-    pairs = [{"model_a": "a", "model_b": "b", "p_adjusted": 0.01}, {"model_a": "a", "model_b": "c", "p_adjusted": 0.001}]
-    pairs.append({"model_a": "b", "model_b": "c", "p_adjusted": 0.9})
+    pairs = [{"model_a": "a", "model_b": "b", "p": 0.03}, {"model_a": "a", "model_b": "c", "p": 0.001}]
+    pairs.append({"model_a": "b", "model_b": "c", "p": 0.9})
     assert summary._leading(rows, pairs).endswith("clear of every other model.")
-    pairs[0]["p_adjusted"] = 0.2
-    assert summary._leading(rows, pairs).endswith("1 other model cannot be told apart from it by the differences over shared resamples.")
+    pairs[1]["p"] = 0.03  # two claims at 0.03 are no sure ones by Holm
+    assert summary._leading(rows, pairs).endswith("2 other models cannot be told apart from it by the differences over shared resamples.")
 
 
 def test_examples_show_answers_and_evidence(run: tuple[list[str], Path, str]) -> None:

@@ -9,6 +9,7 @@ from evoaudit.report import load
 from evoaudit.report.layout import BASELINE
 from evoaudit.report.load import Inputs, Table
 from evoaudit.report.words import count, listed, number, plain
+from evoaudit.stats import holm
 
 #: Lines of the leaderboard in the summary.
 LEADERS = 5
@@ -152,9 +153,10 @@ def _leading(rows: list[dict], pairs: Sequence[dict] = ()) -> str:
     name = plain(first.get("model"), 60)
     if not models:
         return f"Only built-in baselines answered; of them {name} scores highest, with {said}."
-    against = [row["p_adjusted"] for row in pairs if first["model"] in (row["model_a"], row["model_b"])]
+    against = [row["p"] for row in pairs if first["model"] in (row["model_a"], row["model_b"])]
     if len(against) == len(others):
-        near, how = sum(p >= SURE for p in against), "by the differences over shared resamples"
+        # As many claims as there are others, so these are what is adjusted for.
+        near, how = sum(p >= SURE for p in holm(against)), "by the differences over shared resamples"
     else:
         near, how = sum(low is not None and _reaches(row, which, low) for row in others), "by their intervals"
     if near:

@@ -60,6 +60,7 @@ LABELS = {
     "p_adjusted": "p (Holm)",
     "t2_use": "T2 use",
     "joint_without": "without values in the goal",
+    "unseen_wrong_most": "wrong unseen, at most",
     "n_in_goal": "n, value in goal",
     "joint_in_goal": "joint, value in goal",
     "n_not": "n, value not in goal",
@@ -252,7 +253,8 @@ _ALL = (
         "runs:n parameters_b:size family:text published_t1:pct published_t2_top1:pct published_t2_joint:pct published_t3:pct "
         "published_evogain:pct note:text",
         "Percent. Accuracy is over the items with an answer; an unusable answer is wrong, a missing one is counted apart. EvoGain is over "
-        "the chance level named in the table `baselines`; its intervals are in `evogui_intervals`.",
+        "the chance level named in the table `baselines`; its intervals are in `evogui_intervals`. One and the same answer to every "
+        "question can score above chance, as `majority` does; the column `note` says why.",
         _SCORES,
         group="group",
     ),
@@ -260,8 +262,8 @@ _ALL = (
         "answers",
         "What became of every request",
         "",
-        "group:text model:text condition:text task:text n_asked:n n_answered:n n_invalid:n n_unanswered:n accuracy:pct accuracy_worst:pct "
-        "accuracy_best:pct limit_hit_share:pct | n_refused:n n_content_filter:n n_truncated:n n_empty:n n_context_overflow:n n_fault:n "
+        "model:text condition:text task:text n_asked:n n_answered:n n_invalid:n n_unanswered:n accuracy:pct accuracy_worst:pct "
+        "accuracy_best:pct limit_hit_share:pct | group:text n_refused:n n_content_filter:n n_truncated:n n_empty:n n_context_overflow:n n_fault:n "
         "n_not_sent:n max_image_side:n runs:n",
         "An unusable answer (invalid) is wrong; a request without an answer is neither right nor wrong. Accuracy is over the others "
         "(T2: joint); worst and best are over all, were every missing answer wrong, or right. Limit hits are answers cut by the bound on "
@@ -451,7 +453,7 @@ _ALL = (
         "audit_estimate",
         "How many verdicts are wrong",
         "CUA audit 4.4",
-        "benchmark:text estimator:text n:n n_reviewed:n wrong:pct± unseen:n unseen_wrong_most:n note:text | released:text tasks:n "
+        "benchmark:text estimator:text n:n n_reviewed:n wrong:pct± unseen_wrong_most:n note:text | unseen:n released:text tasks:n "
         "strata:text sensitivity:pct specificity:pct",
         "`two-phase` takes the review for what it is: all rows on which the judges disagree, and a drawn part of the others, whose rate "
         "stands for the rows of that kind that nobody reviewed; the interval is about those rows alone. `unseen_wrong_most` bounds the "
