@@ -1,6 +1,7 @@
 """What the audit says of rows nobody reviewed, and what the headline numbers hang on."""
 
 import json
+import re
 
 import made_run
 import numpy as np
@@ -90,7 +91,7 @@ def test_reviewed_and_unreviewed_rows_are_weighed_by_their_stratum(both):
     whole = one(rows(both, "audit_estimate"), benchmark="All", estimator="final labels, all rows")
     assert whole["wrong"] == pytest.approx(100 * 23 / 150)
     # The reviewed rows alone hold every disagreement, and with them more wrong verdicts than there are.
-    assert one(rows(both, "audit_estimate"), benchmark="All", estimator="final labels, reviewed rows alone")["wrong"] > whole["wrong"]
+    assert one(rows(both, "audit_estimate"), benchmark="All", estimator="reviewed rows alone")["wrong"] > whole["wrong"]
 
 
 def test_a_judge_is_corrected_by_weighted_error_rates(both):
@@ -401,3 +402,17 @@ def test_the_estimates_do_not_depend_on_the_order_of_rows(both, tmp_path):
     assert main(made_run.command(arguments, tmp_path / "stats")) == 0
     assert rows(tmp_path / "stats", "audit_estimate") == rows(both, "audit_estimate")
     assert json.loads((tmp_path / "stats" / "tables.json").read_text())
+
+
+def test_estimates_from_few_rows_are_said_to_be_such(both, tmp_path):
+    found = rows(both, "audit_estimate")
+    whole = one(found, benchmark="All", estimator="two-phase")
+    assert whole["n"] == 150 and "agreement on right: " in whole["strata"] and 75 < whole["tasks"] < 150
+    for row in found:
+        if row["estimator"] == "final labels, all rows":
+            few = row["n"] < 20 or row["tasks"] < 20
+            assert bool(row["note"]) == few and (not few or str(min(row["n"], row["tasks"])) in row["note"]), row
+        if row["estimator"] == "two-phase" and row["wrong"] is not None:
+            thin = [part for part in row["strata"].split("; ") if not part.startswith("disagreement")]
+            counts = [[int(n) for n in re.findall(r"\d+", part)] for part in thin]
+            assert ("few reviewed" in (row["note"] or "")) == any(seen < min(size, 10) for _, seen, size in counts), row

@@ -805,3 +805,14 @@ def test_scores_beyond_the_browser_are_ordered_by_group_then_score_with_interval
     alpha = one(full, model="alpha-2b")
     assert (alpha["t3"], alpha["t3_high"]) == (100, pytest.approx(100)) and 90 < alpha["t3_low"] < 100
     assert alpha["t1"] is None and alpha["t1_low"] is None
+
+
+def test_resolution_has_models_in_the_order_of_the_main_table(probes):
+    listed = list(dict.fromkeys(row["model"] for row in rows(probes[0], "resolution")))
+    main_order = [row["model"] for row in rows(probes[0], "evogui_main") if row["model"] in listed]
+    assert listed == main_order and len(listed) == 3
+
+
+def test_a_unit_that_stands_in_the_heading_is_not_said_twice():
+    told = {column.name: column.unit for column in TABLES["cost"].columns}
+    assert told["usd"] == told["usd_per_attempt"] == "" and {column.unit for column in TABLES["evogui_main"].columns} == {"", "%"}

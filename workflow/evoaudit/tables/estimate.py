@@ -50,7 +50,7 @@ def _estimates(audit: Audit, released: str, name: str, members: list[dict], judg
             {
                 **about,
                 "n": len(reviewed),
-                "estimator": "final labels, reviewed rows alone",
+                "estimator": "reviewed rows alone",
                 **_share(audit, sum(wrong[one] for one in reviewed), len(reviewed)),
                 "note": "holds the judges' disagreements before all, so it is no sample of the verdicts",
             }
@@ -115,14 +115,15 @@ def _two_phase(audit: Audit, wrong: dict[str, bool], reviewed: set[str], strata:
     cells = _counted(wrong, reviewed, strata)
     unseen = len(wrong) - len(reviewed)
     told = "; ".join(f"{name}: {a} wrong of {b} reviewed of {c}" for name, (a, b, c) in cells.items())
-    notes = []
+    notes, thin = [], []
     for name, (_, seen, size) in cells.items():
         if not seen:
             return {"unseen": unseen, "strata": told, "note": f"none of the {size} rows of the stratum '{name}' was reviewed"}
         if name == DISAGREE and seen < size:
             notes.append(f"{size - seen} of {size} disagreements await review; the others are taken to stand for them")
         elif seen < min(size, ENOUGH):
-            notes.append(f"few reviewed: {seen} of '{name}' stand{'s' if seen == 1 else ''} for {size}")
+            thin.append(f"{seen} for {size} of '{name}'")
+    notes += [f"few reviewed: {', '.join(thin)}"] if thin else []
     k, n, sizes = zip(*cells.values(), strict=True)
     share, low, high = two_phase(k, n, sizes, audit.run.confidence)
     # The bound for one stratum alone; over several, the sum of bounds holds too, only more cautiously.

@@ -490,10 +490,8 @@ def _slices(
 def resolution(panel: Panel) -> list[dict]:
     """Return accuracy at 512 and 1024 pixels over the items answered at both, and the paired difference."""
     _ = panel.main
-    sides = sorted(
-        {model for model, condition, side in panel.answers if condition == "full" and side == 512}
-        & {model for model, condition, side in panel.answers if condition == "full" and side == 1024}
-    )
+    both = [panel.answers[model, "full", 512] for model, condition, side in panel.answers if (condition, side) == ("full", 512)]
+    sides = [one.model for one in panel.ordered([one for one in both if (one.model, "full", 1024) in panel.answers])]
     if not sides:
         raise Empty("No model was asked at both 512 and 1024 pixels.")
     known = {row["model"].casefold(): row for row in published("evogui_table7")}

@@ -369,7 +369,7 @@ def _chance() -> Iterator[dict]:
     yield _compare(
         EVOGUI, "Table 2", "chance, T2 action", CHANCE_ACTION, 100 / len(CLASSES), note="one action of three, by uniform guessing"
     )
-    yield _compare(EVOGUI, "Table 2", "EvoGain of the random row", guess["evogain"], evogain(*CHANCE, CHANCE), note="over itself")
+    yield _compare(EVOGUI, "Table 2", "index of the random row", guess["evogain"], evogain(*CHANCE, CHANCE), note="over itself")
     yield _row(
         EVOGUI,
         "A.9",

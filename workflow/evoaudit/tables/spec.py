@@ -112,7 +112,9 @@ class Column:
 
     @property
     def unit(self) -> str:
-        return KINDS[self.kind][0]
+        """The unit, unless the label names it."""
+        unit = KINDS[self.kind][0]
+        return "" if unit in self.label.split() else unit
 
     @property
     def decimals(self) -> int | None:
@@ -263,7 +265,7 @@ _ALL = (
         "What became of every request",
         "",
         "model:text condition:text task:text n_asked:n n_answered:n n_invalid:n n_unanswered:n accuracy:pct accuracy_worst:pct "
-        "accuracy_best:pct limit_hit_share:pct | group:text n_refused:n n_content_filter:n n_truncated:n n_empty:n n_context_overflow:n "
+        "accuracy_best:pct | limit_hit_share:pct group:text n_refused:n n_content_filter:n n_truncated:n n_empty:n n_context_overflow:n "
         "n_fault:n n_not_sent:n max_image_side:n runs:n",
         "An unusable answer (invalid) is wrong; a request without an answer is neither right nor wrong. Accuracy is over the others "
         "(T2: joint); worst and best are over all, were every missing answer wrong, or right. Limit hits are answers cut by the bound on "
