@@ -4,7 +4,8 @@
 
 CPU seconds are of this process (user and system), since wall time also measures what else the cores do; memory is what Python and
 NumPy allocate (`tracemalloc`). The full-size run is 28 made-up models over 3,000 items of 600 trajectories, each stage a process of
-its own. Fails if a bound is not met.
+its own; half of the models answer in prose around the JSON, so that the sensitivity table reads them again by every rule. Fails if a
+bound is not met.
 """
 
 import argparse
@@ -115,12 +116,13 @@ def full_size(folder: Path) -> list[str]:
                 row |= {"distractor_trajectory": "z", "distractor_step": 1}
             rows.append(row)
     words, models = [], [{"name": "random", "group": "baseline", "provider": "builtin"}]
-    for name in ("mined", "scores"):
+    for name in ("mined", "scores", "predictions"):
         (folder / name).mkdir(parents=True)
     for task, rows in probes.items():
         store.write_table(folder / "mined", task, rows)
     store.write_table(folder / "mined", "drops", [])
-    with store.TableWriter(folder / "scores", "scores") as writer:
+    empty = dict.fromkeys(field.name for field in store.schema.TABLES["predictions"])
+    with store.TableWriter(folder / "scores", "scores") as writer, store.TableWriter(folder / "predictions", "predictions") as asked:
         for number in range(MODELS):
             name = f"sim-{number:02}"
             size = 0.8 * 1.3**number
@@ -130,14 +132,17 @@ def full_size(folder: Path) -> list[str]:
             sides = [("full", 512)] + [("full", 1024)] * (number < 8) + [("black", 512), ("metadata", 512)] * (number == 5)
             for condition, side in sides:
                 solver = Solver(name, accuracy, condition=condition, side=side, seed=5)
+                form = "The screens differ, so {}, I think." if number % 2 else "{}"
                 said = {
-                    (task, row["instance_id"]): {"status": "ok", "raw": solver.answer(task, row, 0)}
+                    (task, row["instance_id"]): {"status": "ok", "raw": form.format(solver.answer(task, row, 0))}
                     for task, rows in probes.items()
                     for row in rows
                 }
                 identity = {"model": name, "condition": condition, "max_image_side": side, "run": 0}
-                writer.extend(scored(identity, probes, said, True))
-    for stage, name, n in (("mine", "mined", TASKS * ITEMS), ("score", "scores", MODELS * TASKS * ITEMS)):
+                writer.extend(scored(identity, probes, said, simulated=True))
+                asked.extend({**empty, **identity, "task": key[0], "instance_id": key[1], **answer} for key, answer in said.items())
+    answers = MODELS * TASKS * ITEMS
+    for stage, name, n in (("mine", "mined", TASKS * ITEMS), ("score", "scores", answers), ("infer", "predictions", answers)):
         counts = {"unit": "row", "read": n, "kept": n, "dropped": {}, "others": {}}
         store.write_manifest(folder / name, stage=stage, key="k", format_version=1, seed=1, config={}, upstream={}, counts=counts)
         words += [f"--{name}", str(folder / name / "manifest.json")]
