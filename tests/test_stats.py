@@ -149,3 +149,44 @@ def test_a_printed_share_always_hides_its_own_count(k, n):
     k = min(k, n)
     for twice in (False, True):
         assert k in check.hidden_counts(check.printed(Fraction(100 * k, n), 1, twice), n, twice)
+
+
+#: Function → arguments that leave nothing to compute.
+NOTHING = {
+    "wilson_ci": [(0, 0)],
+    "clopper_pearson_ci": [(0, 0)],
+    "goodman_simultaneous_ci": [([],), ([0, 0],)],
+    "cohen_kappa": [([],), ([[0, 0], [0, 0]],), ([[5, 0], [0, 0]],)],
+    "cohen_kappa_se": [([],), ([[0]],)],
+    "fleiss_kappa": [([],), ([[3, 0]],)],
+    "gwet_ac1": [([],), ([[None, None]],)],
+    "krippendorff_alpha_nominal": [([],), ([[1, None]],), ([[1, 1], [1, 1]],)],
+    "kendall_tau_b": [([], []), ([1], [1]), ([1, 1], [1, 2])],
+    "spearman_rho": [([], []), ([1, 1], [1, 2])],
+    "spearman_p_two_sided": [([], []), ([1, 1, 1], [1, 2, 3])],
+    "pearson_r": [([], []), ([1], [1])],
+    "kendall_exact_p_two_sided": [(None, 5), (1.0, 1)],
+    "bootstrap_ci": [([],), ([1],), ([1, 1],)],
+    "bootstrap_percentile_limit": [(0, 0)],
+    "brier_score": [([], [])],
+    "expected_calibration_error": [([], [])],
+    "hypergeometric_ci": [(0, 0, 0)],
+    "two_phase": [([], [], []), ([0], [0], [3])],
+    "unseen_upper": [(0, 0, 5)],
+    "rogan_gladen": [(0.5, 0.5, 0.5)],
+    "stratified_proportion": [([], [], []), ([0], [0], [5])],
+    "baseline_t1": [({},)],
+    "baseline_t2_joint": [(0, 0, 0)],
+    "evogain": [(None, 1, 1, (8, 15, 49.9)), (1, 1, 1, (100, 15, 49.9))],
+    "freeman_halton_exact_p": [([0], [0])],
+}
+
+
+@pytest.mark.parametrize(("name", "arguments"), [(name, one) for name, cases in NOTHING.items() for one in cases])
+def test_nothing_to_compute_is_none_and_no_warning(name, arguments, capfd):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = getattr(stats, name)(*arguments)
+    flat = found if isinstance(found, (list, tuple)) else [found]
+    assert all(value is None or (isinstance(value, (list, tuple)) and set(value) == {None}) for value in flat), found
+    assert capfd.readouterr() == ("", "")

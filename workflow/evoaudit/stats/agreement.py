@@ -102,11 +102,15 @@ def _once(statistic: Callable[[np.ndarray, np.ndarray], np.ndarray], counts: np.
 
 def cohen_kappa(table: Sequence[Sequence[float]]) -> float | None:
     """Return Cohen's kappa of a square table."""
+    if not len(table):
+        return undefined("cohen_kappa", "no categories")
     return defined("cohen_kappa", float(cohen_kappas(np.asarray(table, float))), "no items, or both raters use one and the same category")
 
 
 def cohen_kappa_se(table: Sequence[Sequence[float]]) -> float | None:
     """Return the large-sample standard error of Cohen's kappa (Fleiss, Cohen and Everitt 1969)."""
+    if not len(table):
+        return undefined("cohen_kappa_se", "no categories")
     counts = np.asarray(table, float)
     n = counts.sum()
     kappa = float(cohen_kappas(counts))

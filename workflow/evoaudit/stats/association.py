@@ -66,10 +66,10 @@ def spearman_rho(x: Sequence[float], y: Sequence[float]) -> float | None:
     return pearson_r(ranks(x), ranks(y))
 
 
-def kendall_exact_p_two_sided(tau: float, n: int) -> float | None:
+def kendall_exact_p_two_sided(tau: float | None, n: int) -> float | None:
     """Return the exact two-sided p-value of tau over ``n`` pairs without ties."""
-    if n < 2:
-        return undefined("kendall_exact_p_two_sided", "fewer than two pairs")
+    if tau is None or n < 2:
+        return undefined("kendall_exact_p_two_sided", "tau is undefined or there are fewer than two pairs")
     ways = [1]
     for size in range(2, n + 1):  # permutations by their number of inversions
         grown = [0] * (len(ways) + size - 1)
