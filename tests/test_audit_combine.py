@@ -343,3 +343,21 @@ def test_the_made_up_judges_disagree_on_the_papers_74_rows(tmp_path):
     found = select.review_set(frame, judges, agreements=30, seed=20260717)
     assert select.counts(found) == {"agree": 76, "category_disagree": 63, "verdict_disagree": 11}
     assert sum(row["selected"] for row in found) == 104
+
+
+def test_nobody_waits_for_rows_on_which_the_judges_of_label_files_agree(tmp_path):
+    sample = sampled(tmp_path / "s", "abc")
+    assert run("select", "--sample", sample, "--out", tmp_path / "sel") == 0
+    said = {"one": {"a": "efn", "b": "efn", "c": "efn"}, "two": {"a": "efn", "b": "broken"}}
+    rows = [
+        {"trajectory_id": one, "annotator": name, "kind": "llm", "stage": "blind", "verdict": verdict, "codebook_version": "1"}
+        for name, verdicts in said.items()
+        for one, verdict in verdicts.items()
+    ]
+    (tmp_path / "l.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert run("combine", "--sample", sample, "--review", tmp_path / "sel", "--labels", tmp_path / "l.jsonl", "--out", tmp_path / "c") == 0
+    # On `a` they agree; they differ on `b`, and one of them said nothing of `c`.
+    counts = read_manifest(tmp_path / "c")["counts"]["others"]["review"]
+    assert counts == {"read": 2, "kept": 0, "dropped": {"awaits_review": 2}}
+    waiting = {row["item"] for row in read_rows(tmp_path / "c", "drops") if row["reason"] == "awaits_review"}
+    assert waiting == {"b", "c"}

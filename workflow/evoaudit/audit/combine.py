@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from evoaudit.audit.select import stratum
 from evoaudit.errors import InputError
 
 TIES = ("unclear", "judges", "gf")
@@ -124,3 +125,13 @@ def count(
             continue
         left_out.append((row, reason))
     return votes, left_out
+
+
+def settled(given: list[dict]) -> set[str]:
+    """Return the trajectories on which all judges of label files, two or more, agree: nobody has to review those."""
+    cast: dict[str, list[dict]] = {}
+    for row in given:
+        if row["kind"] == "llm" and row["stage"] == "blind":
+            cast.setdefault(row["trajectory_id"], []).append(row)
+    judges = len({row["annotator"] for rows in cast.values() for row in rows})
+    return {one for one, rows in cast.items() if judges > 1 and stratum(rows, judges) == "agree"}

@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> int | None:
         for row, reason in left_out:
             counts.drop("label", "", f"{row['trajectory_id']} by {row['annotator']} ({row['stage']})", reason)
         reviewed = {row["trajectory_id"] for row in final if row["reviewed"]}
+        if not args.judgments:  # the judges' labels came as files, which the selection could not go by
+            selected -= combine.settled(given) - reviewed
         counts.keep("review", len(selected & reviewed))
         for identity in sorted(selected - reviewed):
             counts.drop("review", "", identity, "awaits_review")
