@@ -32,6 +32,7 @@ include: "workflow/rules/score.smk"
 include: "workflow/rules/sample.smk"
 include: "workflow/rules/judge.smk"
 include: "workflow/rules/review.smk"
+include: "workflow/rules/replay.smk"
 include: "workflow/rules/combine.smk"
 include: "workflow/rules/stats.smk"
 include: "workflow/rules/report.smk"
@@ -126,7 +127,7 @@ use rule all as audit with:
 
 use rule all as review with:
     input:
-        finished=manifests("select", "pairs"),
+        finished=manifests("select", "replay", "pairs"),
     log:
         "results/logs/publish/review.log",
     message:

@@ -349,6 +349,13 @@ class Review(Section):
 
     _distinct = field_validator("groups")(_distinct)
 
+    @field_validator("groups")
+    @classmethod
+    def _are_folders(cls, groups: tuple[str, ...]) -> tuple[str, ...]:
+        if taken := [group for group in groups if group in ("keys", "t3")]:
+            raise ValueError(f"'{taken[0]}' names a folder of the review already; name the group otherwise")
+        return groups
+
 
 class Audit(Section):
     """The verdict audit (CUA audit §4)."""

@@ -23,6 +23,7 @@ FORMAT = {
     "signals": 1,
     "judge": 1,
     "select": 1,
+    "replay": 1,
     "combine": 2,
     "stats": 4,
     "tables": 3,

@@ -9,7 +9,7 @@ import difflib
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from evoaudit import codebook, csvfile
 from evoaudit.codebook import Codebook
 from evoaudit.errors import InputError, one_line
 from evoaudit.givenfile import read_given
+from evoaudit.review import keyfile
 from evoaudit.store import text
 
 FIELDS = (
@@ -32,10 +33,15 @@ FIELDS = (
     "note",
     "codebook_version",
     "simulated",
+    "practice",
+    "viewed",
+    "discuss",
 )
+#: Fields that are told by a page or its key and need no column in a sheet.
+TOLD = ("simulated", "practice", "viewed", "discuss")
 REQUIRED = ("trajectory_id", "annotator", "kind", "stage", "verdict", "codebook_version")
 KINDS = ("llm", "human")
-STAGES = ("blind", "informed")
+STAGES = ("blind", "informed", "adjudicated")
 MAX_BYTES = 256 * 1024 * 1024
 MAX_NOTE = 20_000
 MAX_ID = 1_000
@@ -57,12 +63,18 @@ class Finding:
         return one_line(f"{self.where}: " + (f"{self.field}: " if self.field else "") + f"{self.what}; {self.mend}")
 
 
-def read(paths: Path | Iterable[Path], known: set[str] | dict[str, int | None] | None = None, book: Codebook | None = None) -> list[dict]:
+def read(
+    paths: Path | Iterable[Path],
+    known: set[str] | dict[str, int | None] | None = None,
+    book: Codebook | None = None,
+    keys: Mapping[str, keyfile.Item] | None = None,
+) -> list[dict]:
     """Read label files and refuse them if anything in them is wrong.
 
-    ``known`` are the frame's trajectory ids, with the number of steps where that is known.
+    ``known`` are the frame's trajectory ids, with the number of steps where that is known; ``keys`` say which trajectories the items
+    of review pages are.
     """
-    rows, findings = check(paths, known, book)
+    rows, findings = check(paths, known, book, keys=keys)
     if findings:
         first, more = findings[0], len(findings) - 1
         tail = f" ({more} more; `evoaudit review check` lists them)" if more else ""
@@ -71,7 +83,11 @@ def read(paths: Path | Iterable[Path], known: set[str] | dict[str, int | None] |
 
 
 def check(
-    paths: Path | Iterable[Path], known: set[str] | dict[str, int | None] | None = None, book: Codebook | None = None, twins: bool = False
+    paths: Path | Iterable[Path],
+    known: set[str] | dict[str, int | None] | None = None,
+    book: Codebook | None = None,
+    twins: bool = False,
+    keys: Mapping[str, keyfile.Item] | None = None,
 ) -> tuple[list[dict], list[Finding]]:
     """Read label files; return the sound rows in file order and every fault found.
 
@@ -89,7 +105,7 @@ def check(
             if isinstance(record, Finding):
                 findings.append(record)
                 continue
-            row, faults = _row(record, where, book, known)
+            row, faults = _row(record, where, book, known, keys or {})
             if not faults and twins and seen.get(_key(row), ("", None))[1] == row:
                 continue
             if not faults:
@@ -199,7 +215,9 @@ def _csv(path: Path, content: str) -> Iterator[tuple[str, dict | Finding]]:
         yield where, Finding(where, None, f"not CSV ({error})", "quote cells that hold commas, quotes or line breaks")
 
 
-def _row(record: dict, where: str, book: Codebook, known: set[str] | dict[str, int | None] | None) -> tuple[dict, list[Finding]]:
+def _row(
+    record: dict, where: str, book: Codebook, known: set[str] | dict[str, int | None] | None, keys: Mapping[str, keyfile.Item]
+) -> tuple[dict, list[Finding]]:
     """Return the typed row and its faults."""
     faults: list[Finding] = []
 
@@ -241,8 +259,17 @@ def _row(record: dict, where: str, book: Codebook, known: set[str] | dict[str, i
     row["evidence_steps"] = _steps(record.get("evidence_steps"), fault)
     row["confidence"] = _number(record.get("confidence"), "confidence", 1.0, fault)
     row["seconds"] = _number(record.get("seconds"), "seconds", math.inf, fault)
-    row["simulated"] = _flag(record.get("simulated"), fault)
-    if row["trajectory_id"] and known is not None:
+    for name in ("simulated", "practice", "discuss"):
+        row[name] = _flag(record.get(name), name, fault)
+    viewed = _number(record.get("viewed"), "viewed", math.inf, fault)
+    row["viewed"] = None if viewed is None else int(viewed)
+    if row["trajectory_id"] and keyfile.is_item(row["trajectory_id"]):
+        if (item := keys.get(row["trajectory_id"])) is None:
+            mend = "give the key file of the page it was labelled on: --keys review/keys/GROUP.json"
+            fault("trajectory_id", f"'{row['trajectory_id']}' is an item of a review page and in no key file", mend)
+        else:
+            _reveal(row, item, book, fault)
+    if row["trajectory_id"] and known is not None and not keyfile.is_item(row["trajectory_id"]):
         if row["trajectory_id"] not in known:
             fault(
                 "trajectory_id",
@@ -252,6 +279,22 @@ def _row(record: dict, where: str, book: Codebook, known: set[str] | dict[str, i
         elif isinstance(known, dict) and (n := known[row["trajectory_id"]]) is not None and max(row["evidence_steps"] or [0]) >= n > 0:
             fault("evidence_steps", f"step {max(row['evidence_steps'])} of a trajectory with {n} steps", "steps count from 0")
     return row, faults
+
+
+def _reveal(row: dict, item: keyfile.Item, book: Codebook, fault: Fault) -> None:
+    """Put the trajectory in the place of the item, if the label is what the item's page was written for."""
+    for name, want in (("annotator", item.annotator), ("stage", item.stage)):
+        if row[name] is not None and row[name] != want:
+            fault(name, f"'{one_line(row[name], 60)}' on an item of the {item.stage} page of '{want}'", f"write '{want}'")
+    if not book.accepts(item.codebook):
+        fault(
+            "codebook_version",
+            f"the page was written with {item.codebook}",
+            f"run with that codebook, or build the page again ({book.identity})",
+        )
+    if max(row["evidence_steps"] or [0]) >= item.n_steps > 0:
+        fault("evidence_steps", f"step {max(row['evidence_steps'])} of a trajectory with {item.n_steps} steps", "steps count from 0")
+    row["trajectory_id"], row["practice"] = item.trajectory_id, item.practice
 
 
 def _shown(value: object) -> str:
@@ -300,20 +343,18 @@ def _number(value: object, field: str, highest: float, fault: Fault) -> float | 
     return number
 
 
-def _flag(value: object, fault: Fault) -> bool:
+def _flag(value: object, field: str, fault: Fault) -> bool:
     if value in (None, "", False, "false", "False", "0"):
         return False
     if value in (True, "true", "True", "1"):
         return True
-    fault("simulated", f"{_shown(value)} is not true or false", "write true or false")
+    fault(field, f"{_shown(value)} is not true or false", "write true or false")
     return False
 
 
 def dumps(row: dict) -> str:
     """Return a label as one JSON line of the contract; empty fields are left out."""
-    return json.dumps(
-        {name: row[name] for name in FIELDS if row[name] is not None and (name != "simulated" or row[name])}, ensure_ascii=False
-    )
+    return json.dumps({name: row[name] for name in FIELDS if row[name] is not None and row[name] is not False}, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,6 +452,8 @@ def spread(path: Path, raters: list[Rater], identity: str = "id", book: Codebook
                     "category": category,
                     "codebook_version": book.version,
                     "simulated": simulated,
+                    "practice": False,
+                    "discuss": False,
                 }
             )
     return frame, rows

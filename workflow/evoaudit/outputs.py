@@ -78,6 +78,7 @@ DATA: dict[str, tuple[str, ...]] = {
     "signals": ("signals.parquet", "noops.parquet"),
     "judge": ("judgments.parquet",),
     "select": ("review_set.parquet",),
+    "replay": (),
     "combine": ("labels.parquet", "final.parquet", "drops.parquet"),
     "stats": ("tables.json",),
     "tables": (),

@@ -460,6 +460,14 @@ class _Maker:
             upstream={"sample": (sample,), "judge": blind, "people": people, "select": (select,)},
             places={"labels": list(audit.labels)},
         )
+        if normalised and audit.review.groups:
+            self.add(
+                "replay",
+                "all",
+                {"groups": list(audit.review.groups), "codebook": codebook},
+                seed,
+                {"select": (select,), "sample": (sample,), "normalise": normalised},
+            )
         return {**stages, "sample": (sample,), "judge": judges, "select": (select,), "combine": (combine,)}
 
     def judge(self, judge: Judge, normalised: tuple[Job, ...], sample: Job, stages: dict, seed: int, codebook: str) -> list[Job]:

@@ -119,7 +119,7 @@ LABELS = pa.schema(
         _required("trajectory_id", _S, ""),
         _required("annotator", _S, ""),
         _required("kind", _S, "`llm`, `human`, `rules` or `simulated`"),
-        _required("stage", _S, "`blind` or `informed`"),
+        _required("stage", _S, "`blind`, `informed` or `adjudicated`"),
         _field("verdict", _S, "`gf`, `efn`, `broken`, `unclear`"),
         _field("category", _S, "failure category; null unless `gf`"),
         _field("evidence_steps", pa.list_(_I), "steps the label rests on"),

@@ -43,7 +43,7 @@ PRINTED = sorted(str(path) for path in PUBLISHED.glob("*.csv"))
 EVERYTHING = [
     f"results/{job.stage}/{job.key}/{file}"
     for job in PLAN.jobs
-    if job.stage not in ("export", "pairs")
+    if job.stage not in ("export", "pairs", "replay")
     for file in ("manifest.json", *DATA[job.stage])
 ]
 

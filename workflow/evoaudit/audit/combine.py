@@ -109,10 +109,12 @@ def count(
     left_out: list[tuple[dict, str]] = []
     for row in labels:
         identity = row["trajectory_id"]
-        if status.get(identity) != "analysed":
+        if row.get("practice"):
+            reason = "calibration"
+        elif status.get(identity) != "analysed":
             reason = "calibration" if status.get(identity) == "calibration" else "not_in_sample"
         elif row["stage"] != "blind":
-            reason = "informed"
+            reason = row["stage"]
         elif not row["verdict"]:
             reason = "no_verdict"
         elif row["kind"] == "human" and groups and row["annotator"] not in groups:

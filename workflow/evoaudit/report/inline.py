@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,17 @@ def render(
     template: Path,
     context: Mapping[str, Any],
     *,
-    style: str,
-    script: str,
+    style: str | Sequence[str],
+    script: str | Sequence[str],
     images: str = "'self' data: file:",
+    scripts: str = "",
     more: str = "",
     filters: Mapping[str, Callable] | None = None,
     tests: Mapping[str, Callable] | None = None,
 ) -> str:
-    """Render a template; ``style`` and ``script`` name files beside it, ``images`` is where pictures may come from."""
+    """Render a template; ``style`` and ``script`` name files beside it, ``images`` is where pictures and ``scripts`` where more scripts
+    may come from.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(template.parent),
         autoescape=True,
@@ -32,10 +35,14 @@ def render(
     )
     environment.filters.update(filters or {})
     environment.tests.update(tests or {})
-    css, js = ((template.parent / name).read_text(encoding="utf-8") for name in (style, script))
-    own = f"style-src '{_hash(css)}'; script-src '{_hash(js)}'"
+    css, js = (_joined(template.parent, names) for names in (style, script))
+    own = f"style-src '{_hash(css)}'; script-src '{_hash(js)}'" + (f" {scripts}" if scripts else "")
     policy = f"default-src 'none'; img-src {images}; {own}; base-uri 'none'; form-action 'none'{more}"
     return environment.get_template(template.name).render(**context, style=Markup(css), script=Markup(js), policy=policy)
+
+
+def _joined(folder: Path, names: str | Sequence[str]) -> str:
+    return "".join((folder / name).read_text(encoding="utf-8") for name in ([names] if isinstance(names, str) else names))
 
 
 def _hash(text: str) -> str:

@@ -1,28 +1,25 @@
 """The page for the human quality control of T3 pairs (EvoGUI, §2.4): static, self-contained, worked by keyboard, opened as a file."""
 
-import base64
 import hashlib
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from evoaudit import prepare
-from evoaudit.errors import InputError, one_line
+from evoaudit.errors import InputError
 from evoaudit.identity import canonical
-from evoaudit.pictures import encoded_bytes
 from evoaudit.probes import reviewed
 from evoaudit.probes.reviewed import NONE, REASONS, Decisions
 from evoaudit.probes.t3 import TIERS
 from evoaudit.report import inline, load
-from evoaudit.report.thumbs import Thumb, Thumbs
+from evoaudit.report.thumbs import Thumbs
 from evoaudit.report.words import plain
-from evoaudit.screens import TILE, is_place
+from evoaudit.review import shared
+from evoaudit.review.shared import change, line, mark, picture, script_json, want
 
 TEMPLATE = Path(__file__).parent / "templates" / "pairs.html.j2"
 #: Pictures are fitted into this box (width, height): legible, and long pages not too narrow.
@@ -62,14 +59,14 @@ def build(
     context = _context(normalised, rows)
     _check_logs(rows, shown, context)
     reviewed.check(decisions, shown.keys() | _turned_down(mined), _possible(mined, normalised))
-    thumbs, gone = _pictures(folder, normalised, roots, {picture for pictures in shown.values() for picture in pictures}, threads)
+    thumbs, gone = _pictures(folder, normalised, roots, {name for names in shown.values() for name in names}, threads)
     same = defaultdict(list)
     for place, row in enumerate(rows):
         same[row["trajectory_id"], row["step"]].append(place)
     items = [
         {
             **_item(row, context),
-            "pictures": [_picture(thumbs.get(picture)) for picture in shown[row["instance_id"]]],
+            "pictures": [picture(thumbs.get(name)) for name in shown[row["instance_id"]]],
             "same": [other for other in same[row["trajectory_id"], row["step"]] if other != place],
         }
         for place, row in enumerate(rows)
@@ -77,6 +74,8 @@ def build(
     made = {name: one.exported() for name, one in decisions.made.items()}
     data = {
         "set": set_of(shown),
+        "noun": "pairs",
+        "lines": "decisions",
         "items": items,
         "reasons": list(REASONS.items()),
         "tiers": [tier for tier in TIERS if any(item["tier"] == tier for item in items)],
@@ -85,11 +84,11 @@ def build(
     }
     page = inline.render(
         TEMPLATE,
-        {"data": Markup(_script_json(data)), "n": len(items), "set": data["set"], "simulated": any(row["simulated"] for row in rows)},
-        style="pairs.css",
-        script="pairs.js",
-        images="'self' file:",
-        more="; require-trusted-types-for 'script'; trusted-types 'none'",
+        {"data": Markup(script_json(data)), "n": len(items), "set": data["set"], "simulated": any(row["simulated"] for row in rows)},
+        style=(shared.STYLE, "pairs.css"),
+        script=(shared.SCRIPT, "pairs.js"),
+        images=shared.IMAGES,
+        more=shared.TRUSTED.format("'none'"),
     )
     (folder / "index.html").write_text(page, encoding="utf-8", newline="\n")
     return Counter(decisions.made[name].decision if name in decisions.made else "undecided" for name in shown), gone
@@ -109,25 +108,12 @@ def _screens(row: dict) -> tuple[str, str, str]:
 def _pictures(folder: Path, normalised: Sequence[Path], roots: Mapping[str, Path], wanted: set[str], threads: int) -> tuple[Thumbs, int]:
     """Make the pictures, and count those that are gone; one that is another than was mined is refused."""
     thumbs, places = Thumbs(folder, "pictures", BOX), prepare.find(normalised, roots, wanted)
-    for root in sorted({place.root for place in places}):
-        if not root.is_dir():
-            raise InputError(f"--root: {root}", "folder not found", "give the folder with the source's own files")
-    for place in places:
-        thumbs.want(place.image_id, partial(_bytes, place))
+    want(thumbs, places)
     thumbs.make(threads)
     gone = sum(thumbs.get(name) is None for name in wanted)
     if wanted and gone == len(wanted):
         raise InputError(f"--root: {places[0].root}", f"holds none of the {gone:,} pictures", "give the folder that was normalised")
     return thumbs, gone
-
-
-def _bytes(place: prepare.Place) -> bytes | None:
-    try:
-        data = encoded_bytes(place.root, place.file, place.member, place.kind)
-    except InputError:
-        return None
-    prepare.check(place, data)
-    return data
 
 
 def _check_logs(rows: Sequence[dict], shown: Mapping[str, tuple[str, str, str]], context: Context) -> None:
@@ -182,73 +168,23 @@ def _item(row: dict, context: Context) -> dict[str, Any]:
         "id": row["instance_id"],
         "tier": row["slice"],
         "where": " · ".join(plain(part, 80) for part in dict.fromkeys((row["website"], row["domain"], row["source"])) if part),
-        "goal": _text(row["goal"], GOAL),
+        "goal": line(row["goal"], GOAL),
         "step": row["step"],
         "op": plain(step.get("op") or "unknown", 40),
-        "value": _text(step.get("value"), VALUE, spaces=True),
-        "target": _text(target.get("text"), TARGET),
-        "raw": _text(step.get("op_raw"), TARGET, spaces=True),
-        "url": _text(step.get("url"), TARGET),
+        "value": line(step.get("value"), VALUE, spaces=True),
+        "target": line(target.get("text"), TARGET),
+        "raw": line(step.get("op_raw"), TARGET, spaces=True),
+        "url": line(step.get("url"), TARGET),
         "distractor": _origin(row, context),
-        "mark": _mark(target, size),
-        "change": _change(context.changes.get(place), size),
+        "mark": mark(target, size),
+        "change": change(context.changes.get(place), size),
         "simulated": row["simulated"],
     }
-
-
-def _text(value: str | None, limit: int, spaces: bool = False) -> str:
-    """Return text from a log as one line; what is cut is counted. ``spaces`` keeps them as they were typed."""
-    text = one_line(value or "", limit) if spaces else plain(value or "", limit)
-    return f"{text} [{len(value):,} characters, cut here]" if value and text.endswith("…") and len(value) > limit else text
 
 
 def _origin(row: dict, context: Context) -> str:
     """Say where the distractor is from."""
     if row["distractor_trajectory"] == row["trajectory_id"]:
         return f"{row['distractor_step'] - row['step']} screens after the start, in the same trajectory"
-    goal = _text(context.goals.get(row["distractor_trajectory"]), 400)
+    goal = line(context.goals.get(row["distractor_trajectory"]), 400)
     return f"from another trajectory{': ' + goal if goal else ''}"
-
-
-def _picture(thumb: Thumb | None) -> dict | None:
-    return None if thumb is None else {"src": thumb.src, "width": thumb.width, "height": thumb.height}
-
-
-def _mark(target: Mapping[str, float | None], size: tuple[int, int] | None) -> dict | None:
-    """Return where the action went on the start, in per cent of its sides: a box where the log has one, else a point."""
-    if size is None:
-        return None
-    box = [target.get(name) for name in ("left", "top", "width", "height")]
-    if is_place(box) and box[2] > 0 and box[3] > 0:
-        return dict(zip(("left", "top", "width", "height"), _per_cent(box, size), strict=True))
-    point = [target.get(name) for name in ("x", "y")]
-    if is_place(point):
-        return dict(zip(("left", "top"), _per_cent(point, size), strict=True))
-    return None
-
-
-def _per_cent(values: Sequence[float], size: tuple[int, int]) -> list[float]:
-    return [round(100 * value / size[k % 2], 3) for k, value in enumerate(values)]
-
-
-def _change(row: dict | None, size: tuple[int, int] | None) -> dict | None:
-    """Return the changed tiles as a bitmap, and how much of the picture the grid of tiles covers."""
-    if row is None or size is None or row["tiles"] is None or not row["changed_tiles"]:
-        return None
-    across, down = row["tiles_x"], row["tiles_y"]
-    return {
-        "across": across,
-        "down": down,
-        "width": round(100 * across * TILE / size[0], 3),
-        "height": round(100 * down * TILE / size[1], 3),
-        "tiles": row["changed_tiles"],
-        "bits": base64.b64encode(row["tiles"]).decode(),
-    }
-
-
-def _script_json(value: Any) -> str:
-    """Return JSON that can stand in a page's script element whatever text it holds."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text

@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int | None:
         given = labels.read(args.labels, known={row["trajectory_id"] for row in frame}) if args.labels else []
         if clash := {row["annotator"] for row in judged} & {row["annotator"] for row in given}:
             raise InputError("combine --labels", f"'{min(clash)}' is also a judge of this run", "rename one of the two")
-        everything = [{name: row[name] for name in schema.LABELS.names} for row in (*judged, *given)]
+        kept = (*schema.LABELS.names, "practice")
+        everything = [{name: row.get(name) for name in kept} for row in (*judged, *given)]
         everything.sort(key=lambda row: (row["trajectory_id"], row["annotator"], row["stage"]))
         votes, left_out = combine.count(everything, frame, groups, selected if args.review else None)
         final, unlabelled = combine.combine(list(analysed.values()), votes, tie=tie)
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int | None:
             counts.drop("review", "", identity, "awaits_review")
         never_shown = {id(row) for row, reason in left_out if reason == "not_in_review_set"}
         everything = [row for row in everything if id(row) not in never_shown]
-        write_table(folder, "labels", everything)
+        write_table(folder, "labels", [{name: row[name] for name in schema.LABELS.names} for row in everything])
         write_table(folder, "final", final)
         write_table(folder, "drops", counts.rows)
     return None

@@ -16,7 +16,15 @@ from evoaudit.errors import InputError
 from evoaudit.jsonfile import read_json
 
 #: Stage → the section of the run's folder its files are laid out in; the report's lie at the top.
-SECTIONS = {"tables": "tables", "figures": "figures", "report": "", "select": "review", "pairs": "review/t3", "export": "export"}
+SECTIONS = {
+    "tables": "tables",
+    "figures": "figures",
+    "report": "",
+    "select": "review",
+    "replay": "review",
+    "pairs": "review/t3",
+    "export": "export",
+}
 #: Sections in which people keep files of their own: only the files laid out there are ever replaced.
 SHARED = frozenset({"review", "review/t3"})
 #: Stages whose sections tell of one and the same numbers: none may stand beside a newer one.
@@ -58,6 +66,9 @@ def run(args: argparse.Namespace) -> None:
     print(_where(target, sections))
     if gone:
         print(f"taken out of it, since they were made before these settings: {', '.join(gone)}; `snakemake` makes them anew")
+    if any(manifest.get("stage") == "replay" for _, manifest in found):
+        for page in sorted(file for file in sections.get("replay", {}).get("files", ()) if file.endswith("/index.html")):
+            print(f"trajectories to review: {(target / page).as_posix()}")
     if any(manifest.get("stage") == "pairs" for _, manifest in found):
         print(f"T3 pairs to review: {(target / 'review' / 't3' / 'index.html').as_posix()}")
 
@@ -132,7 +143,7 @@ class _Section:
 
 def _sections(found: list[tuple[Path, dict]], before: dict[str, dict]) -> Iterator[_Section]:
     """Yield the sections the given stages fill, the report last, since it links to the others."""
-    for stage in ("tables", "figures", "select", "pairs", "export", "report"):
+    for stage in ("tables", "figures", "select", "replay", "pairs", "export", "report"):
         section = _Section(stage)
         for folder, manifest in found:
             if manifest.get("stage") != stage:

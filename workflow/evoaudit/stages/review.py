@@ -1,29 +1,52 @@
 """``evoaudit review``: write what people look at and label from, check what comes back, merge it."""
 
 import argparse
+import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evoaudit.errors import InputError
-from evoaudit.stages import common, pairs
+from evoaudit.stages import common, pairs, replay
+
+if TYPE_CHECKING:
+    from evoaudit.review.replay import Page
 
 FRAME = ("trajectory_id", "benchmark", "agent", "task_id", "experiment", "raw_reward", "simulated")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the subcommands ``build``, ``pairs``, ``check``, ``merge`` and ``convert``."""
+    """Add the subcommands."""
     commands = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     build = commands.add_parser(
         "build",
-        help="write one list a group to label from",
-        description="Write <group>.csv and <group>.jsonl: the trajectories of the review set in an order of the group's own, as label rows "
-        "to fill in. They hold no verdict, no reward and no judge's label; trajectory ids are verbatim, and those of some formats name the "
-        "agent. There is no interactive replay page in this version.",
+        help="write a page for each group to label on, and sheets to fill in by hand",
+        description="With --normalised and --root, write for each group <group>/index.html, a page that needs no server, its key file "
+        "keys/<group>.json, which stays with you, and <group>.csv and <group>.jsonl, the same items as rows to fill in. They hold no "
+        "verdict, reward, reference, agent or judge's label, and ids that say nothing. Without --normalised there are only the sheets, "
+        "with trajectory ids verbatim; those of some formats name the agent.",
     )
-    build.add_argument("--review", required=True, metavar="MANIFEST", help="manifest of the select stage")
-    build.add_argument("--group", action="append", required=True, metavar="NAME", help="annotator the list is for; may be repeated")
-    build.add_argument("--seed", type=int, default=0, help="seed of the order")
+    build.add_argument(
+        "--stage",
+        choices=("blind", "informed", "adjudication"),
+        default="blind",
+        help="informed: what a group has labelled blind, once more, with released verdict and reference; "
+        "adjudication: two groups' blind labels side by side (default: blind)",
+    )
+    build.add_argument("--review", metavar="MANIFEST", help="manifest of the select stage, for the blind stage")
+    build.add_argument(
+        "--sample", metavar="MANIFEST", help="manifest of the sample stage: calibration trajectories come first, as practice"
+    )
+    build.add_argument("--group", action="append", default=[], metavar="NAME", help="annotator the page is for; may be repeated")
+    files = {"nargs": "+", "action": "extend", "default": [], "type": Path, "metavar": "FILE"}
+    build.add_argument("--labels", **files, help="labels given blind, for the later stages")
+    build.add_argument("--feedback", **files, help="labels agreed on, shown in practice once the reviewer has decided")
+    _keys_argument(build)
+    replay.inputs(build)
+    build.add_argument("--seed", type=int, default=0, help="seed of order and ids")
+    build.add_argument("--threads", type=int, default=1, help="worker threads; never changes the output")
     build.add_argument("--out", type=Path, required=True, help="folder to write")
     build.set_defaults(act=_build)
 
@@ -45,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     check.add_argument("files", nargs="+", type=Path, metavar="FILE", help="label files, JSON Lines or CSV")
     _frame_arguments(check)
+    _keys_argument(check)
     check.set_defaults(act=_check)
 
     merge = commands.add_parser(
@@ -56,6 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     merge.add_argument("files", nargs="+", type=Path, metavar="FILE", help="label files, JSON Lines or CSV")
     merge.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write; must not exist")
     _frame_arguments(merge)
+    _keys_argument(merge)
     merge.set_defaults(act=_merge)
 
     convert = commands.add_parser(
@@ -75,6 +100,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     convert.add_argument("--out", type=Path, required=True, help="folder to write")
     convert.set_defaults(act=_convert)
 
+    out = commands.add_parser(
+        "export-ls",
+        help="turn a page into tasks for Label Studio",
+        description="Write tasks.json and config.xml, the labelling interface, from a page that `build` wrote. Tasks hold what the page "
+        "holds and no more. Pictures are named by their place in the page's folder, which Label Studio must serve.",
+    )
+    out.add_argument("page", type=Path, metavar="FOLDER", help="folder of a page")
+    out.add_argument(
+        "--pictures",
+        metavar="PREFIX",
+        help="what comes before a picture's place in the page's folder (default: /data/local-files/?d=<name of the folder>/)",
+    )
+    out.add_argument("--out", type=Path, required=True, help="folder to write")
+    out.set_defaults(act=_export_ls)
+
+    back = commands.add_parser(
+        "import-ls",
+        help="turn an export of Label Studio into a label file",
+        description="Write the annotations of a JSON export as label rows, as the page would export them. An existing file is never "
+        "overwritten.",
+    )
+    back.add_argument("export", type=Path, metavar="FILE", help="what Label Studio exported as JSON")
+    back.add_argument("--completed-by", metavar="WHO", help="take only annotations of this user, by number or address")
+    back.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write; must not exist")
+    back.set_defaults(act=_import_ls)
+
+
+def _keys_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keys", nargs="+", action="extend", default=[], type=Path, metavar="FILE", help="key files of the pages the labels are from"
+    )
+
 
 def _frame_arguments(parser: argparse.ArgumentParser) -> None:
     frame = parser.add_mutually_exclusive_group()
@@ -91,38 +148,123 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from evoaudit import codebook, csvfile
-    from evoaudit.labels import FIELDS, dumps
-    from evoaudit.store import read_rows, staging
+    from evoaudit.review import replay as pages
+    from evoaudit.review import sheets
+    from evoaudit.store import staging
     from evoaudit.streams import order
 
-    chosen = [row["trajectory_id"] for row in read_rows(common.folder_of(args.review), "review_set") if row["selected"]]
-    if not chosen:
-        raise InputError(args.review, "the review set is empty", "there is nothing for people to label")
-    if bad := next((group for group in args.group if not group.strip() or any(c in group for c in "/\\\0") or group.startswith(".")), None):
+    if bad := next((group for group in args.group if not _is_name(group)), None):
         raise InputError("--group", f"'{bad}' cannot name a file", "use letters, digits and hyphens")
-    version = codebook.load().version
+    if args.stage == "blind":
+        if not args.review:
+            raise InputError("--review", "is missing", "give the manifest of the select stage")
+        if not args.group:
+            raise InputError("--group", "is missing", "name who labels, once for each group")
+        groups = list(dict.fromkeys(args.group))
+        chosen = replay.selected(args.review)
+        if not chosen:
+            raise InputError(args.review, "the review set is empty", "there is nothing for people to label")
+        if not args.normalised:
+            with staging(args.out) as folder:
+                for group in groups:
+                    sheets.write(folder, group, group, "blind", order(chosen, args.seed, f"review-order-{group}"))
+                _keep_sheets(args.out, folder)
+            print(
+                f"{args.out}: {len(chosen)} trajectories to label for {', '.join(groups)}; "
+                "fill in a verdict for every row, then run `evoaudit review check`"
+            )
+            return 0
+        practice = replay.calibration(args.sample)
+        feedback = {row["trajectory_id"]: row for row in _given(args, args.feedback) if row["trajectory_id"] in practice}
+        made = [pages.page(group, args.seed, chosen, practice, feedback=feedback) for group in groups]
+    elif args.stage == "informed":
+        made = list(_informed(args))
+    else:
+        made = [_adjudication(args)]
+    for page in made:
+        own = args.out / page.folder
+        if own.exists() and not ((own / "index.html").is_file() and b'"set":"replay-' in (own / "index.html").read_bytes()):
+            raise InputError(own, "is there and no review page", "give a new folder; a page is replaced as a whole")
     with staging(args.out) as folder:
-        for group in dict.fromkeys(args.group):
-            rows = [
-                {
-                    **dict.fromkeys(FIELDS),
-                    "trajectory_id": identity,
-                    "annotator": group,
-                    "kind": "human",
-                    "stage": "blind",
-                    "codebook_version": version,
-                }
-                for identity in order(chosen, args.seed, f"review-order-{group}")
-            ]
-            # The flag for simulated raters is not a person's to set.
-            csvfile.write(folder / f"{group}.csv", [name for name in FIELDS if name != "simulated"], rows)
-            (folder / f"{group}.jsonl").write_text("".join(dumps(row) + "\n" for row in rows), encoding="utf-8")
-    print(
-        f"{args.out}: {len(chosen)} trajectories to label for {', '.join(dict.fromkeys(args.group))}; "
-        "fill in a verdict for every row, then run `evoaudit review check`"
-    )
+        if (args.out / "keys").is_dir():
+            shutil.copytree(args.out / "keys", folder / "keys")
+        replay.build(args, folder, made)
+        for page in made:
+            sheets.write(folder, page.folder, page.annotator, page.stage, list(page.ids()))
+        _keep_sheets(args.out, folder)
+    for page in made:
+        drill = f", {len(page.practice)} of them for practice" if page.practice else ""
+        print(
+            f"{(args.out / page.folder / 'index.html').as_posix()}: {len(page.items)} trajectories{drill}; "
+            f"give {page.annotator} this folder alone, and keep keys/{page.folder}.json"
+        )
     return 0
+
+
+def _is_name(group: str) -> bool:
+    return bool(group.strip()) and not any(c in group for c in "/\\\0") and not group.startswith(".") and group not in ("keys", "t3")
+
+
+def _keep_sheets(out: Path, folder: Path) -> None:
+    """Refuse to overwrite a sheet that somebody may have begun to fill in."""
+    for path in sorted(folder.glob("*.csv")) + sorted(folder.glob("*.jsonl")):
+        if (out / path.name).exists() and (out / path.name).read_bytes() != path.read_bytes():
+            raise InputError(out / path.name, "holds something else already", "give a new folder; sheets are never overwritten")
+
+
+def _given(args: argparse.Namespace, files: Iterable[Path]) -> list[dict]:
+    from evoaudit import labels
+    from evoaudit.review import keyfile
+
+    files = list(files)
+    return labels.read(files, keys=keyfile.read(args.keys)) if files else []
+
+
+def _blind(args: argparse.Namespace) -> list[dict]:
+    """Return the blind labels of people, without those for practice."""
+    if not args.labels:
+        raise InputError("--labels", "is missing", "give the labels that were given blind")
+    rows = [row for row in _given(args, args.labels) if row["kind"] == "human" and row["stage"] == "blind" and not row["practice"]]
+    if not rows:
+        raise InputError(args.labels[0], "holds no blind label of a person", "label blind first")
+    return rows
+
+
+def _informed(args: argparse.Namespace) -> Iterable["Page"]:
+    from evoaudit.review import replay as pages
+
+    rows = _blind(args)
+    for group in dict.fromkeys(args.group or sorted({row["annotator"] for row in rows})):
+        own = {row["trajectory_id"]: (row,) for row in rows if row["annotator"] == group}
+        if not own or not _is_name(group):
+            raise InputError("--group", f"'{group}' has labelled nothing blind", "name one of the annotators of the label files")
+        yield pages.page(group, args.seed, own, stage="informed", name=f"{group}-informed", labels=own)
+
+
+def _adjudication(args: argparse.Namespace) -> "Page":
+    from evoaudit.review import replay as pages
+    from evoaudit.streams import rank
+
+    rows = _blind(args)
+    names = sorted({row["annotator"] for row in rows})
+    if len(names) != 2:
+        raise InputError("--labels", f"labels of {len(names)} people ({', '.join(names)})", "give the files of the two to be compared")
+    if len(args.group) > 1:
+        raise InputError("--group", "named more than once", "one adjudicator has one page")
+    group = args.group[0] if args.group else "adjudicator"
+    if group in names:
+        raise InputError("--group", f"'{group}' is one of the two", "name the adjudicator otherwise: labels are never overwritten")
+    by_name = {name: {row["trajectory_id"]: row for row in rows if row["annotator"] == name} for name in names}
+    both = sorted(by_name[names[0]].keys() & by_name[names[1]].keys())
+    if not both:
+        raise InputError("--labels", f"{names[0]} and {names[1]} have labelled no trajectory both", "give labels of the same review set")
+
+    def sides(identity: str) -> tuple[dict, ...]:
+        # Who is A is drawn for every trajectory, so that nobody comes to side with one of the two.
+        turned = rank(args.seed, "review-sides", group, identity) % 2
+        return tuple(by_name[name][identity] for name in (names[::-1] if turned else names))
+
+    return pages.page(group, args.seed, both, stage="adjudicated", labels={identity: sides(identity) for identity in both})
 
 
 def _pairs(args: argparse.Namespace) -> int:
@@ -136,36 +278,78 @@ def _pairs(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     from evoaudit import labels
+    from evoaudit.review import keyfile
 
-    rows, findings = labels.check(args.files, _known(args))
+    rows, findings = labels.check(args.files, _known(args), keys=keyfile.read(args.keys))
     for finding in findings:
         print(finding)
-    if not (args.sample or args.frame):
-        print("trajectory ids were not checked; give --sample or --frame to check them", file=sys.stderr)
+    if not (args.sample or args.frame or args.keys):
+        print("trajectory ids were not checked; give --sample, --frame or --keys to check them", file=sys.stderr)
     bare = sum(row["verdict"] == "gf" and row["category"] is None for row in rows)
     if bare:
         print(f"{bare} genuine failures have no category; without one from people, the judges' stands", file=sys.stderr)
+    if practice := sum(row["practice"] for row in rows):
+        print(f"{practice} labels are for practice and never enter the analysis", file=sys.stderr)
+    _unlabelled(args.keys, rows)
     print(f"{len(rows)} sound labels, {len(findings)} findings")
     return int(bool(findings))
 
 
 def _merge(args: argparse.Namespace) -> int:
     from evoaudit import labels
+    from evoaudit.review import keyfile
 
     if args.out.exists():
         raise InputError(args.out, "exists already", "merge into a new file; give the existing one as an input to add to it")
-    rows, findings = labels.check(args.files, _known(args), twins=True)
+    rows, findings = labels.check(args.files, _known(args), twins=True, keys=keyfile.read(args.keys))
     for finding in findings:
         print(finding)
     if findings:
         print(f"nothing written: {len(findings)} findings")
         return 1
     rows.sort(key=lambda row: (row["trajectory_id"], row["annotator"], row["stage"]))
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    scratch = args.out.with_name(f".{args.out.name}.partial")
-    scratch.write_text("".join(labels.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    scratch.replace(args.out)
+    _write_lines(args.out, (labels.dumps(row) for row in rows))
     print(f"{args.out}: {len(rows)} labels")
+    return 0
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.partial")
+    scratch.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    scratch.replace(path)
+
+
+def _unlabelled(keys: Iterable[Path], rows: Iterable[dict]) -> None:
+    """Say how many items of the pages have no label yet."""
+    from evoaudit.review import keyfile
+
+    done = {(row["annotator"], row["stage"], row["trajectory_id"]) for row in rows}
+    for path in keys:
+        items = keyfile.read([path]).values()
+        if left := sum((one.annotator, one.stage, one.trajectory_id) not in done for one in items):
+            print(f"{path.name}: {left} of {len(items)} trajectories have no label yet", file=sys.stderr)
+
+
+def _export_ls(args: argparse.Namespace) -> int:
+    from evoaudit.review import labelstudio
+    from evoaudit.store import staging
+
+    with staging(args.out) as folder:
+        n = labelstudio.export(args.page, folder, args.pictures)
+    print(f"{args.out}: tasks.json with {n} tasks, config.xml with the labelling interface")
+    return 0
+
+
+def _import_ls(args: argparse.Namespace) -> int:
+    from evoaudit import labels
+    from evoaudit.review import labelstudio
+
+    if args.out.exists():
+        raise InputError(args.out, "exists already", "give a new file; labels are never overwritten")
+    rows, left = labelstudio.read(args.export, args.completed_by)
+    _write_lines(args.out, (labels.dumps(row) for row in rows))
+    print(f"{args.out}: {len(rows)} labels" + "".join(f", {n} tasks {why}" for why, n in left.items() if n))
     return 0
 
 

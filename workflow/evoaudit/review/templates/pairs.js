@@ -1,25 +1,19 @@
-"use strict";
-// One pair is on the page at a time, so a thousand of them cost no more than one. Text from logs only ever becomes text nodes.
-const data = JSON.parse(document.getElementById("data").textContent);
-const items = data.items;
-const place = new Map(items.map((item, index) => [item.id, index]));
+// One pair is on the page at a time, so a thousand of them cost no more than one.
 const REASONS = data.reasons.map(([code]) => code), WORDS = new Map(data.reasons);
 const SHOWS = ["all", "undecided", "reject", "accept", "disputed"];
 const SLOTS = ["start", "successor", "distractor"];
-const KEPT = "evoaudit:" + data.set;
-// Seconds without a sign of life that still count as looking, changes that can be undone, and bytes of a file that is read.
-const IDLE = 60, UNDO = 1000, LARGEST = 64 * 2 ** 20;
+// Changes that can be undone.
+const UNDO = 1000;
 // Lines longer than this are no decisions.
 const LONGEST = 65536;
 
-const byId = (id) => document.getElementById(id);
 const given = new Map(Object.entries(data.decisions));
 const carried = new Map(data.carried.map((line) => [line.instance_id, line]));
 // What was changed here: id → line, or null where a decision was taken back.
 let changed = new Map(), disputed = new Map(), seconds = new Map(), drafts = new Map();
-let reviewer = "", current = 0, tier = "all", show = "all";
-let history = [], storing = true, unexported = false;
-let view = "three", chosen = 0, blinked = false, outlined = false, wanting = false, moment = 0;
+let reviewer = "", tier = "all", show = "all";
+let history = [];
+let view = "three", chosen = 0, blinked = false, outlined = false, wanting = false;
 
 const decisionOf = (id) => changed.has(id) ? changed.get(id) : given.get(id) || null;
 const stateOf = (id) => disputed.has(id) ? "disputed" : (decisionOf(id) || {decision: "undecided"}).decision;
@@ -29,32 +23,14 @@ const words = (line) => line.decision === "accept" ? "accepted" : "rejected: " +
 // ---- keeping
 
 function keep() {
-  if (!storing) return;
-  const state = {
+  store({
     changed: [...changed], disputed: [...disputed], seconds: [...seconds].map(([id, n]) => [id, Math.round(n * 10) / 10]), drafts: [...drafts],
     carried: [...carried.values()], reviewer, current: items.length ? items[current].id : "", unexported,
-  };
-  try {
-    localStorage.setItem(KEPT, JSON.stringify(state));
-  } catch (error) {
-    storing = false;
-    warn();
-  }
+  });
 }
 
 function recall() {
-  let text = null;
-  try {
-    text = localStorage.getItem(KEPT);
-    localStorage.setItem("evoaudit:probe", "1");
-    localStorage.removeItem("evoaudit:probe");
-  } catch (error) {
-    storing = false;
-    warn();
-  }
-  if (text === null) return;
-  try {
-    const state = JSON.parse(text);
+  restore((state) => {
     const known = (pairs) => pairs.filter(([id]) => place.has(id));
     changed = new Map(known(state.changed));
     disputed = new Map(known(state.disputed));
@@ -64,47 +40,22 @@ function recall() {
     reviewer = String(state.reviewer);
     unexported = Boolean(state.unexported);
     current = place.get(state.current) ?? 0;
-  } catch (error) {
-    say("What this browser had kept of these pairs cannot be read; it starts anew.");
-  }
-}
-
-function warn() {
-  const box = byId("unsaved");
-  box.textContent = "This browser does not keep what you decide: a reload loses it. Export before you leave.";
-  box.hidden = false;
+  });
 }
 
 // ---- time
 
 function tick() {
-  const now = performance.now() / 1000;
-  if (moment && items.length) {
+  passed((spent) => {
     const id = items[current].id;
-    seconds.set(id, (seconds.get(id) ?? secondsBefore(id)) + Math.min(now - moment, IDLE));
-  }
-  moment = document.hidden ? 0 : now;
+    seconds.set(id, (seconds.get(id) ?? secondsBefore(id)) + spent);
+  });
 }
 const secondsBefore = (id) => (given.get(id) || {}).seconds || 0;
-
-// ---- saying
-
-let fading = 0;
-function say(text) {
-  const said = byId("said");
-  said.textContent = text;
-  clearTimeout(fading);
-  fading = setTimeout(() => { said.textContent = ""; }, 6000);
-}
 
 // ---- moving
 
 const matches = (index) => (tier === "all" || items[index].tier === tier) && (show === "all" || stateOf(items[index].id) === show);
-function seek(from, by, fits) {
-  for (let index = from; index >= 0 && index < items.length; index += by) if (fits(index)) return index;
-  return -1;
-}
-
 function go(index) {
   if (index < 0 || index >= items.length) return;
   tick();
@@ -241,47 +192,19 @@ function lines() {
 function exportFile() {
   const all = lines();
   if (!all.length) return say("Nothing is decided yet.");
-  const link = document.createElement("a");
   const who = reviewer.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "");
-  link.download = `${data.set}${who ? "-" + who : ""}.jsonl`;
-  const address = URL.createObjectURL(new Blob(all.map((line) => JSON.stringify(line, (_, value) => typeof value === "string" ? whole(value) : value) + "\n"), {type: "application/jsonl"}));
-  link.href = address;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 10000);
+  const name = `${data.set}${who ? "-" + who : ""}.jsonl`;
+  save(name, all);
   unexported = false;
   keep();
   const left = items.filter((_, index) => open(index)).length;
-  say(`${link.download}: ${all.length} decisions${left ? `, ${left} pairs are still undecided` : ""}. Name the file in probes.t3.reviewed.`);
-}
-
-// Half a character, as cutting a text may leave it, is none that a file can keep.
-const whole = (text) => text.replace(/[\ud800-\udfff]/gu, "\ufffd");
-
-async function textOf(file) {
-  try {
-    return new TextDecoder("utf-8", {fatal: true}).decode(await file.arrayBuffer());
-  } catch (error) {
-    throw error instanceof TypeError ? new Error("not UTF-8 text") : error;
-  }
+  say(`${name}: ${all.length} decisions${left ? `, ${left} pairs are still undecided` : ""}. Name the file in probes.t3.reviewed.`);
 }
 
 // What is refused is what `evoaudit mine` refuses, too.
 function parse(text) {
-  const found = [];
-  text.replace(/^\ufeff/, "").split("\n").forEach((raw, number) => {
-    if (!raw.trim()) return;
-    const fault = (what) => { throw new Error(`line ${number + 1}: ${what}`); };
-    if (raw.length >= LONGEST) fault("too long for a decision");
-    let line, names = -1;
-    const count = function (name, value) {
-      if (!Array.isArray(this)) names += 1;
-      return value;
-    };
-    try { line = JSON.parse(raw, count); } catch (error) { fault("not JSON"); }
-    if (line === null || typeof line !== "object" || typeof line.instance_id !== "string" || !line.instance_id) fault("no decision on a pair");
-    // Of a name that stands there twice the parser keeps one, but it has a colon each time.
-    if (raw.replace(/"(?:[^"\\]|\\.)*"/g, "").split(":").length - 1 !== names) fault("a name that stands there twice");
-    for (const [name, value] of Object.entries(line)) if (typeof value === "string" && whole(value) !== value) fault(`${name} holds half a character`);
+  return parseLines(text, LONGEST, "decision", (line, fault) => {
+    if (typeof line.instance_id !== "string" || !line.instance_id) fault("no decision on a pair");
     if (!["accept", "reject"].includes(line.decision)) fault("neither accept nor reject");
     for (const name of ["reason", "note", "reviewer", "set"]) {
       if (line[name] !== undefined && line[name] !== null && typeof line[name] !== "string") fault(`${name} is not text`);
@@ -295,24 +218,15 @@ function parse(text) {
     const row = {instance_id: line.instance_id, decision: line.decision, reason, note: (line.note ?? "").slice(0, 2000)};
     if (spent !== null) row.seconds = spent;
     for (const name of ["reviewer", "set"]) if (line[name]) row[name] = line[name].slice(0, 200);
-    found.push(row);
+    return row;
   });
-  return found;
 }
 
-async function importFiles(files) {
-  const told = [];
-  for (const file of files) {
-    try {
-      if (file.size > LARGEST) throw new Error("it is too large for decisions");
-      told.push(`${file.name}: ${take(parse(await textOf(file)))}`);
-    } catch (error) {
-      told.push(`${file.name}: nothing taken: ${error.message}`);
-    }
-  }
+async function load(files) {
+  const told = await importFiles(files, (text) => take(parse(text)));
   draw();
   keep();
-  say(told.join("\n"));
+  say(told);
 }
 
 // Take another file's lines: what agrees is kept, what contradicts is put before the reviewer again.
@@ -350,47 +264,12 @@ function take(found) {
 
 // ---- drawing
 
-function put(id, text) {
-  byId(id).textContent = text;
-}
-
-function picture(frame, shot, alt, fallback) {
-  if (!shot) {
-    const gone = document.createElement("p");
-    gone.className = "gone";
-    gone.textContent = fallback;
-    frame.append(gone);
-    return;
-  }
-  const image = document.createElement("img");
-  image.alt = alt;
-  image.decoding = "async";
-  image.width = shot.width;
-  image.height = shot.height;
-  image.src = shot.src;
-  image.addEventListener("error", () => { image.remove(); picture(frame, null, alt, "the picture's file is missing"); });
-  frame.append(image);
-}
-
 function marks(frame, item, slot) {
   if (slot === "start" && item.mark && !blinked) {
-    const mark = document.createElement("span");
-    mark.className = "width" in item.mark ? "mark" : "mark point";
-    for (const [side, value] of Object.entries(item.mark)) mark.style[side] = value + "%";
-    frame.append(mark);
+    showMark(frame, item.mark);
   }
   if (outlined && item.change && (slot === "successor" || (slot === "start" && blinked))) {
-    const bits = atob(item.change.bits), canvas = document.createElement("canvas");
-    canvas.width = item.change.across;
-    canvas.height = item.change.down;
-    canvas.style.width = item.change.width + "%";
-    canvas.style.height = item.change.height + "%";
-    const pen = canvas.getContext("2d");
-    pen.fillStyle = "rgb(255 0 140 / 38%)";
-    for (let tile = 0; tile < canvas.width * canvas.height; tile++) {
-      if (bits.charCodeAt(tile >> 3) >> (7 - tile % 8) & 1) pen.fillRect(tile % canvas.width, Math.floor(tile / canvas.width), 1, 1);
-    }
-    frame.append(canvas);
+    showTiles(frame, item.change);
   }
 }
 
@@ -410,7 +289,7 @@ function drawScreens() {
     frame.style.setProperty("--ratio", ground.width / ground.height);
     frame.style.setProperty("--full", ground.width + "px");
     frame.replaceChildren();
-    picture(frame, shot, `${label} of pair ${current + 1}`, "this picture cannot be shown");
+    showPicture(frame, shot, `${label} of pair ${current + 1}`, "this picture cannot be shown");
     marks(frame, item, slot);
   });
   byId("blink").setAttribute("aria-pressed", blinked);
@@ -506,10 +385,6 @@ function zoom() {
   if (view === "full") byId("screens").focus({focusVisible: false});
 }
 
-function cycle(list, value) {
-  return list[(list.indexOf(value) + 1) % list.length];
-}
-
 function refilter() {
   drawCounts();
   byId("tier").value = tier;
@@ -522,11 +397,6 @@ function refilter() {
   let n = 0;
   for (let index = 0; index < items.length; index++) n += matches(index);
   say(`${n} pairs: ${tier === "all" ? "every tier" : word(tier)}, ${{reject: "rejected", accept: "accepted"}[show] || show}`);
-}
-
-const help = byId("help");
-function toggleHelp() {
-  if (help.open) help.close(); else help.showModal();
 }
 
 const KEYS = {
@@ -558,7 +428,7 @@ addEventListener("keydown", (event) => {
     return;
   }
   // A list keeps its arrows, but its letters are no search: it holds few words.
-  if (box && !(box.tagName === "SELECT" && event.key.length === 1 && event.key !== " ")) return typing(event, box);
+  if (box && !(box.tagName === "SELECT" && event.key.length === 1 && event.key !== " ")) return typing(event, box, leave);
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (help.open) {
     if (key === "?") { event.preventDefault(); help.close(); }
@@ -570,19 +440,18 @@ addEventListener("keydown", (event) => {
   KEYS[key]();
 });
 
-function typing(event, box) {
-  if (event.key === "Escape") {
-    if (box.id === "note" && wanting) { wanting = false; draw(); }
-    event.preventDefault();
-    box.blur();
-  } else if (event.key === "Enter" && !event.shiftKey && box.tagName !== "SELECT") {
-    event.preventDefault();
-    if (box.id === "note" && wanting) {
-      if (!box.value.trim()) return;
-      decide("reject", "other");
-    }
-    box.blur();
+// Say whether a box may be left.
+function leave(box, entered) {
+  if (box.id !== "note" || !wanting) return true;
+  if (!entered) {
+    wanting = false;
+    draw();
+  } else if (!box.value.trim()) {
+    return false;
+  } else {
+    decide("reject", "other");
   }
+  return true;
 }
 
 // ---- wiring
@@ -596,11 +465,6 @@ for (const reason of REASONS) {
   key.textContent = REASONS.indexOf(reason) + 1;
   button.append(WORDS.get(reason), " ", key);
   if (items.length) byId("buttons").append(button);
-}
-
-function wire(id, event, action) {
-  const node = byId(id);
-  if (node) node.addEventListener(event, action);
 }
 
 for (const name of ["all", ...data.tiers]) if (items.length) byId("tier").append(new Option(word(name), name));
@@ -622,7 +486,7 @@ wire("export", "click", exportFile);
 wire("import", "click", () => byId("file").click());
 wire("help-open", "click", toggleHelp);
 wire("file", "change", async () => {
-  await importFiles([...byId("file").files]);
+  await load([...byId("file").files]);
   byId("file").value = "";
 });
 wire("note", "change", saveNote);
@@ -634,18 +498,8 @@ wire("number", "change", () => {
 });
 wire("tier", "change", () => { tier = byId("tier").value; refilter(); });
 wire("show", "change", () => { show = byId("show").value; refilter(); });
-for (const event of ["pointerdown", "pointermove", "wheel"]) addEventListener(event, tick, {passive: true});
-document.addEventListener("visibilitychange", () => {
-  if (!document.hidden) { moment = performance.now() / 1000; return; }
-  tick();
-  moment = 0;
-  if (items.length) keep();
-});
-addEventListener("pagehide", () => { tick(); if (items.length) keep(); });
-addEventListener("beforeunload", (event) => { if (!storing && unexported) event.preventDefault(); });
-// Another tab with these pairs has changed something: it had everything this one had.
-addEventListener("storage", (event) => {
-  if (event.key !== KEPT || event.newValue === null) return;
+watch(tick, keep);
+followTabs(() => {
   const here = current;
   recall();
   current = here;
