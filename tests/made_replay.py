@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from made_logs import Logs, painted
@@ -12,7 +13,12 @@ from evoaudit.__main__ import main
 from evoaudit.store import write_table
 
 #: Values that no page may hold, in any spelling.
-AGENT, EXPERIMENT, REFERENCE, SOURCE = "GenericAgent-claude-3.7-sonnet", "exp_2025-05-01_k7", "Quux Kettle 4711", "runs/GenericAgent/log-9.json"
+AGENT, EXPERIMENT, REFERENCE, SOURCE = (
+    "GenericAgent-claude-3.7-sonnet",
+    "exp_2025-05-01_k7",
+    "Quux Kettle 4711",
+    "runs/GenericAgent/log-9.json",
+)
 ORACLE, REWARD = "secret-oracle", 0.4242
 
 
@@ -24,7 +30,7 @@ def logs(n: int = 6, steps: int = 4, texts: dict[int, str] | None = None, simula
         made.pixels |= {name: painted(100 * i + k, 320, 200) for k, name in enumerate(names)}
         text = (texts or {}).get(i)
         acts = []
-        for k, pair in enumerate(zip(names, names[1:], strict=False)):
+        for k, pair in enumerate(pairwise(names)):
             act = {
                 "op": "click",
                 "op_raw": text or f"click('{k}')",

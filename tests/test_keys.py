@@ -61,7 +61,7 @@ def with_field(path, value):
 
 
 DOWNSTREAM = {"stats", "tables", "figures", "report", "export"}
-AUDIT = {"sample", "judge", "select", "combine"}
+AUDIT = {"sample", "judge", "select", "replay", "combine"}
 ALL = set(FORMAT) - {"download"}  # nothing in this config is downloaded
 
 
@@ -80,7 +80,7 @@ ALL = set(FORMAT) - {"download"}  # nothing in this config is downloaded
         (("audit", "quotas"), {"sim-webarena": 3}, AUDIT | DOWNSTREAM),
         (("audit", "seed"), 8, AUDIT | DOWNSTREAM),
         (("audit", "tie"), "gf", {"combine"} | DOWNSTREAM),
-        (("judges", 1, "accuracy"), 0.5, {"judge", "select", "combine"} | DOWNSTREAM),
+        (("judges", 1, "accuracy"), 0.5, {"judge", "select", "replay", "combine"} | DOWNSTREAM),
         (("stats", "bootstrap"), 500, DOWNSTREAM),
         (("report", "max_items"), 3, {"report"}),
     ],

@@ -51,7 +51,7 @@ def test_json_lines_and_csv_with_a_bom_read_alike(tmp_path):
     rows = [GOOD, {**GOOD, "trajectory_id": "007", "verdict": "efn", "category": None}]
     read = labels.read([write(tmp_path / "a.jsonl", rows)])
     assert read == labels.read([write(tmp_path / "a.csv", rows, as_csv=True)])
-    assert read[0] == {**GOOD, "simulated": False}
+    assert read[0] == {**GOOD, "simulated": False, "practice": False, "viewed": None, "discuss": False}
     assert read[1]["trajectory_id"] == "007" and read[1]["category"] is None
 
 

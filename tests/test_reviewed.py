@@ -15,7 +15,7 @@ from evoaudit import plan as plans
 from evoaudit.__main__ import main
 from evoaudit.errors import InputError
 from evoaudit.probes import reviewed
-from evoaudit.review import pairs
+from evoaudit.review import pairs, shared
 from evoaudit.store import read_rows
 
 
@@ -209,8 +209,8 @@ def test_the_page_shows_each_pair_with_its_action_and_says_which_screen_is_which
 @pytest.mark.parametrize("far", [1e308, -1e308, float("inf"), float("nan")])
 def test_an_action_on_no_screen_has_no_mark(name, far):
     given = {"left": 1.0, "top": 1.0, "width": 8.0, "height": 8.0} if name not in "xy" else {"x": 1.0, "y": 1.0}
-    assert pairs._mark(given, (192, 128)) is not None
-    assert pairs._mark({**given, name: far}, (192, 128)) is None
+    assert shared.mark(given, (192, 128)) is not None
+    assert shared.mark({**given, name: far}, (192, 128)) is None
 
 
 def test_a_huge_coordinate_in_a_log_leaves_the_page_whole(tmp_path):

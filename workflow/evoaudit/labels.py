@@ -285,7 +285,7 @@ def _reveal(row: dict, item: keyfile.Item, book: Codebook, fault: Fault) -> None
     """Put the trajectory in the place of the item, if the label is what the item's page was written for."""
     for name, want in (("annotator", item.annotator), ("stage", item.stage)):
         if row[name] is not None and row[name] != want:
-            fault(name, f"'{one_line(row[name], 60)}' on an item of the {item.stage} page of '{want}'", f"write '{want}'")
+            fault(name, f"'{one_line(row[name], 60)}' on an item of the {item.stage} page of '{item.annotator}'", f"write '{want}'")
     if not book.accepts(item.codebook):
         fault(
             "codebook_version",

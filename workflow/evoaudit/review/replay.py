@@ -194,11 +194,12 @@ class _Masked:
         paths = [row[name] for name in ("experiment", "trajectory_id", "source_file") if row.get(name)]
         # A plain word among them (`screenshot`, `results`) tells nothing, and texts are full of such words.
         names = {name for path in paths for name in (path, *path.split("/")) if not name.isalpha()} | {row.get("agent") or ""}
+        names -= {row.get(name) for name in ("benchmark", "domain", "website", "task_id")}
         whole = sorted((re.escape(name) for name in names if len(name) >= NAME), key=lambda name: (-len(name), name))
         families = {found.casefold() for name in (row.get("agent"), row.get("experiment")) for found in _FAMILIES.findall(name or "")}
-        parts = [rf"(?:{'|'.join(whole)})"] if whole else []
         # A family's name stands with its version: claude-3.7-sonnet is one word.
-        parts += [rf"(?:chat)?(?:{'|'.join(sorted(map(re.escape, families)))})[\w.\-]*"] if families else []
+        parts = [rf"(?:chat)?(?:{'|'.join(sorted(map(re.escape, families)))})(?:[-_.]\w+|\d\w*)*"] if families else []
+        parts += [rf"(?:{'|'.join(whole)})"] if whole else []
         self._pattern = re.compile(rf"(?<![\w])(?:{'|'.join(parts)})(?![\w])", re.IGNORECASE) if parts else None
         self.count = 0
 

@@ -248,6 +248,7 @@ function go(index) {
   warned = "";
   keep();
   draw();
+  say(`Trajectory ${current + 1} of ${items.length}, ${byId("state").textContent.toLowerCase()}`);
   scrollTo(0, 0);
 }
 
@@ -514,7 +515,7 @@ function drawShown() {
 function drawDecision() {
   const one = item(), label = labelOf(one.id);
   for (const button of byId("verdicts").children) button.setAttribute("aria-pressed", button.dataset.verdict === label.verdict);
-  byId("categories").hidden = Boolean(label.verdict) && label.verdict !== "gf";
+  byId("categories").hidden = label.verdict !== "gf";
   for (const button of byId("categories").querySelectorAll("button")) button.setAttribute("aria-pressed", button.dataset.category === label.category);
   for (const button of byId("confidences").querySelectorAll("button")) button.setAttribute("aria-pressed", Number(button.dataset.confidence) === label.confidence);
   byId("evidence").setAttribute("aria-pressed", label.evidence.includes(step()));
@@ -808,18 +809,14 @@ followTabs(() => {
   draw();
 });
 
-// The text panels are as tall as the pictures beside them.
-function fitSide() {
-  if (byId("stage")) byId("side").style.setProperty("--room", `${byId("stage").offsetHeight}px`);
-}
-addEventListener("resize", () => { redraw(); fitSide(); });
+// Pictures are fitted into their panes, whatever makes those larger or smaller.
+const resized = new ResizeObserver(() => redraw());
+for (const pane of panes()) resized.observe(pane);
 
 (async () => {
   recall();
   if (items.length) {
     await draw();
-    fitSide();
-    redraw();
     moment = performance.now() / 1000;
     const left = items.filter((_, index) => open(index)).length;
     if (labels.size) say(`Taken up again at trajectory ${current + 1}; ${left} undecided.`);
