@@ -5,21 +5,25 @@ import json
 import re
 import runpy
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 from made_pairs import bench
+from made_replay import audit, payload
 from PIL import Image
 
 from evoaudit import config as configs
-from evoaudit import sources
+from evoaudit import labels, sources
 from evoaudit.__main__ import main
 from evoaudit.actions import OPS
 from evoaudit.probes import reviewed
 from evoaudit.resources import ROOT
 from evoaudit.sources import MODULES, plain, reader
 
-OWN, KINDS, PAIRS = (ROOT / "docs" / f"{name}.md" for name in ("bring-your-own-logs", "sources", "reviewing-pairs"))
+OWN, KINDS, PAIRS, VERDICTS = (
+    ROOT / "docs" / f"{name}.md" for name in ("bring-your-own-logs", "sources", "reviewing-pairs", "reviewing-verdicts")
+)
 
 
 def block(name: str) -> str:
@@ -124,7 +128,7 @@ def test_every_kind_is_described_with_its_licence_and_layout(kind):
 
 
 def test_pages_refer_to_what_is_there():
-    for page in (OWN, KINDS, PAIRS):
+    for page in (OWN, KINDS, PAIRS, VERDICTS):
         text = page.read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#]+)(?:#[\w-]+)?\)", text):
             assert (page.parent / target).is_file(), target
@@ -132,8 +136,8 @@ def test_pages_refer_to_what_is_there():
             assert f"\n## {anchor}\n" in text, anchor
 
 
-def blocks(kind: str) -> list[str]:
-    return re.findall(rf"```{kind}\n(.*?)```", PAIRS.read_text(encoding="utf-8"), re.DOTALL)
+def blocks(kind: str, page: Path = PAIRS) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
 def test_the_command_that_writes_the_page_of_pairs_works(tmp_path, monkeypatch, capsys):
@@ -167,3 +171,38 @@ def test_the_line_and_the_config_of_the_page_of_pairs_are_read(tmp_path):
     assert found.exported() == {name: value for name, value in json.loads(line).items() if value != ""}
     (tree,) = blocks("yaml")
     assert configs.check(yaml.safe_load(tree)).probes.t3.reviewed == ("decisions/ana.jsonl", "decisions/ben.jsonl")
+
+
+def test_the_commands_of_the_page_on_verdicts_work_one_after_the_other(tmp_path, monkeypatch, capsys):
+    there = audit(tmp_path)
+    there.normalised.rename(tmp_path / "normalised")
+    (tmp_path / "data").mkdir()
+    there.root.rename(tmp_path / "data" / "own")
+    monkeypatch.chdir(tmp_path)
+    commands = [line.split()[1:] for text in blocks("sh", VERDICTS) for line in text.splitlines() if line.startswith("evoaudit ")]
+    assert [words[1] for words in commands] == ["build", "check", "merge", "build", "build", "export-ls", "import-ls"]
+    assert main(commands[0]) == 0
+    (line,) = blocks("json", VERDICTS)
+    for group in ("ana", "ben"):
+        ids = [item["id"] for item in payload(tmp_path / "review" / group)["items"]]
+        row = json.loads(line) | {"annotator": group, "evidence_steps": [3]}
+        Path(f"{group}.jsonl").write_text("".join(json.dumps(row | {"trajectory_id": one}) + "\n" for one in ids))
+    for words in commands[1:-1]:
+        assert main(words) == 0, words
+    tasks = json.loads(Path("ls/tasks.json").read_text())
+    Path("export.json").write_text(json.dumps(tasks))
+    Path("ls/config.xml").unlink()
+    assert main(commands[-1]) == 0 and "6 tasks without an annotation" in capsys.readouterr().out
+    (tree,) = blocks("yaml", VERDICTS)
+    checked = configs.check(yaml.safe_load(tree)).audit
+    assert checked.labels == ("labels.jsonl",) and {row["annotator"] for row in labels.read(Path("labels.jsonl"))} == set(
+        checked.review.groups
+    )
+
+
+def test_the_keys_of_the_page_of_trajectories_are_those_listed(tmp_path):
+    page = VERDICTS.read_text(encoding="utf-8").partition("| key |")[2].partition("\n\n")[0]
+    listed = {key for row in page.splitlines()[2:] for key in re.findall(r"`(.+?)`", row)}
+    text = (audit(tmp_path).build("--group", "ana") / "ana" / "index.html").read_text(encoding="utf-8")
+    shown = text.partition('class="keys"')[2].partition("</div>")[0]
+    assert listed == {key for term in re.findall(r"<dt>(.*?)</dt>", shown) for key in re.findall(r"<kbd>(.*?)</kbd>", term)} | {"Shift"}

@@ -161,6 +161,33 @@ def test_a_folder_that_is_no_review_page_is_not_replaced(there, tmp_path, capsys
         assert "cannot name a file" in capsys.readouterr().err
 
 
+def test_a_page_of_real_logs_holds_neither_agents_nor_ids(tmp_path, real_logs):
+    sources = {
+        "webvoyager": real_logs / "webvoyager/results/examples",
+        "online-mind2web": real_logs / "online-mind2web/abp_run",
+        "osworld": real_logs / "osworld/results_fixed/pyautogui/screenshot",
+        "agentrewardbench": real_logs / "agentrewardbench",
+    }
+    words, rows = ["--normalised"], []
+    for kind in sources:
+        settings = json.dumps({"source": kind, "kind": kind, "simulated": False, "options": {}})
+        assert run("normalise", "--settings", settings, "--root-folder", sources[kind], "--out", tmp_path / kind) == 0
+        words.append(tmp_path / kind)
+        rows += read_rows(tmp_path / kind, "trajectories")
+    words += ["--root", *(f"{kind}={root}" for kind, root in sources.items())]
+    chosen = [
+        {"trajectory_id": row["trajectory_id"], "benchmark": None, "stratum": "missing", "selected": True, "reason": "x"} for row in rows
+    ]
+    (tmp_path / "select").mkdir()
+    write_table(tmp_path / "select", "review_set", chosen)
+    assert run("review", "build", "--review", tmp_path / "select", *words, "--group", "ana", "--out", tmp_path / "out") == 0
+    assert len(payload(tmp_path / "out" / "ana")["items"]) == len(rows) > 10
+    whole = everything(tmp_path / "out" / "ana").lower()
+    hidden = {row[name] for row in rows for name in ("agent", "experiment", "trajectory_id", "source_file") if row[name]}
+    hidden |= {"gpt-4o", "claude-3", str(real_logs), *(f"/{kind}/" for kind in sources)}
+    assert not [name for name in sorted(hidden) if len(name) >= replay.NAME and name.lower().encode() in whole]
+
+
 # ---- what a page shows
 
 

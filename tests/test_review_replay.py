@@ -472,10 +472,10 @@ def test_trajectories_without_steps_or_pictures_can_be_judged(tmp_path, tab):
 def long(tmp_path_factory) -> Path:
     """A trajectory of 400 steps over screens of 8,000 pixels' height."""
     given = logs(1, steps=1)
-    given.pixels |= {f"tall-{k}": painted(900 + k, 320, 8000) for k in range(3)}
     screens = [f"tall-{k % 3}" for k in range(401)]
     step = {"op": "scroll", "value": "down", "reasoning": "I go on. " * 40, "change": {"state": "unknown"}}
     given.add("long:x", screens, [{**step, "change": dict(step["change"])} for _ in range(400)], agent=None)
+    given.pixels |= {f"tall-{k}": painted(900 + k, 320, 8000) for k in range(3)}
     made = audit(tmp_path_factory.mktemp("long"), given, practice=0)
     return made.build("--group", "ana") / "ana"
 

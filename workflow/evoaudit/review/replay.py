@@ -193,7 +193,7 @@ class _Masked:
     def __init__(self, row: Mapping[str, Any]) -> None:
         paths = [row[name] for name in ("experiment", "trajectory_id", "source_file") if row.get(name)]
         # A plain word among them (`screenshot`, `results`) tells nothing, and texts are full of such words.
-        names = {name for path in paths for name in (path, *path.split("/")) if not name.isalpha()} | {row.get("agent") or ""}
+        names = {name for path in paths for name in (path, *re.split("[/:]", path)) if not name.isalpha()} | {row.get("agent") or ""}
         names -= {row.get(name) for name in ("benchmark", "domain", "website", "task_id")}
         whole = sorted((re.escape(name) for name in names if len(name) >= NAME), key=lambda name: (-len(name), name))
         families = {found.casefold() for name in (row.get("agent"), row.get("experiment")) for found in _FAMILIES.findall(name or "")}

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int | None:
         for identity in sorted(selected - reviewed):
             counts.drop("review", "", identity, "awaits_review")
         never_shown = {id(row) for row, reason in left_out if reason == "not_in_review_set"}
-        everything = [row for row in everything if id(row) not in never_shown]
+        everything = [row for row in everything if id(row) not in never_shown and not row["practice"]]
         write_table(folder, "labels", [{name: row[name] for name in schema.LABELS.names} for row in everything])
         write_table(folder, "final", final)
         write_table(folder, "drops", counts.rows)

@@ -204,10 +204,10 @@ function undo() {
 }
 
 // Take a label that the page shows as one's own.
-function adopt(number, whose) {
-  const given = head && head.labels && head.labels[number];
-  if (!given) return;
-  change(item().id, {
+async function adopt(number, whose) {
+  const one = item(), shown = await load(one.id).catch(() => null), given = shown && shown.labels && shown.labels[number];
+  if (!given || item() !== one) return;
+  change(one.id, {
     verdict: given.verdict, category: given.category, evidence: given.evidence_steps || [], confidence: nearest(given.confidence), note: given.note || "",
   });
   draw();
@@ -471,16 +471,30 @@ function drawStrip() {
   strip.replaceChildren(...made);
 }
 
+// Buttons that go to the steps a label rests on.
+function chips(evidence) {
+  return evidence.map((number) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = number;
+    button.setAttribute("aria-label", `Evidence: step ${number}`);
+    button.addEventListener("click", () => stand(number));
+    return button;
+  });
+}
+
 function card(title, label) {
   const box = document.createElement("div"), name = document.createElement("strong"), text = document.createElement("p"), note = document.createElement("p");
   box.className = "card";
   name.textContent = title;
-  const evidence = label.evidence_steps && label.evidence_steps.length ? `; steps ${label.evidence_steps.join(", ")}` : "";
-  text.textContent = words(label) + evidence + (label.confidence === null ? "" : `; ${SURE.get(nearest(label.confidence))}`);
+  text.textContent = words(label) + (label.confidence === null ? "" : `, ${SURE.get(nearest(label.confidence))}`);
+  const evidence = document.createElement("p");
+  evidence.className = "chips";
+  evidence.append(...chips(label.evidence_steps || []));
   note.className = "soft";
   note.dir = "auto";
   note.textContent = label.note || "";
-  box.append(name, text, note);
+  box.append(name, text, evidence, note);
   return box;
 }
 
@@ -520,14 +534,7 @@ function drawDecision() {
   for (const button of byId("confidences").querySelectorAll("button")) button.setAttribute("aria-pressed", Number(button.dataset.confidence) === label.confidence);
   byId("evidence").setAttribute("aria-pressed", label.evidence.includes(step()));
   byId("evidence").disabled = !one.n;
-  byId("steps").replaceChildren(...label.evidence.map((number) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = number;
-    button.setAttribute("aria-label", `Evidence: step ${number}`);
-    button.addEventListener("click", () => stand(number));
-    return button;
-  }));
+  byId("steps").replaceChildren(...chips(label.evidence));
   byId("flag").setAttribute("aria-pressed", label.discuss);
   if (document.activeElement !== byId("note")) byId("note").value = label.note;
   byId("clear").disabled = !labels.has(one.id);
