@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from evoaudit.outputs import FIGURES, TABLES
@@ -175,8 +176,13 @@ def test_a_folder_lost_from_the_middle_is_made_again(finished):
 def test_every_target_can_be_asked_for(finished):
     for target in ("data", "probes", "evogui", "sample", "audit", "review", "tables", "figures", "report", "export", "paper"):
         snakemake(finished, target)
-    page = finished / "results" / "runs" / "small" / "review" / "t3"
-    assert (page / "index.html").is_file() and any((page / "pictures").iterdir())
+    review = finished / "results" / "runs" / "small" / "review"
+    for page in ("t3", "p1", "p2"):
+        assert (review / page / "index.html").is_file() and any((review / page / "pictures").iterdir())
+    shown = b"".join(path.read_bytes() for path in sorted((review / "p1").rglob("*")) if path.is_file())
+    rows = [row for path in finished.glob("results/normalise/*/trajectories.parquet") for row in pq.read_table(path).to_pylist()]
+    hidden = {row[name] for row in rows for name in ("agent", "trajectory_id", "source_file", "benchmark", "task_id") if row[name]}
+    assert len(hidden) > 60 and not [name for name in sorted(hidden) if name.encode() in shown]
     export = finished / "results" / "runs" / "small" / "export"
     assert (export / "t1.parquet").is_file() and "simulated" in (export / "README.md").read_text()
 
