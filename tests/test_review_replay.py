@@ -353,7 +353,7 @@ def test_two_groups_are_adjudicated(there, tab, tmp_path):
     assert [card[0] for card in cards] == ["A", "B"] and len({"Broken" in card for card in cards}) == 2
     chosen = "Broken task" if "Broken" in cards[1] else "Evaluator false negative"
     one.press("Shift+B")
-    assert one.text("state") == chosen
+    one.shows("state", chosen)
     one.press("x")
     (row,) = read(pages, one_export(one, tmp_path), "cleo")
     assert (row["annotator"], row["stage"]) == ("cleo", "adjudicated") and row["trajectory_id"] in made.ids and one.faults == []
@@ -371,6 +371,7 @@ def test_the_informed_page_shows_the_reference_and_keeps_a_blind_label_at_a_key(
     assert REFERENCE in two.text("shown") and "fail" in two.text("shown") and "Your blind label" in two.text("shown")
     assert AGENT not in two.page.content()
     two.press("=")
+    two.shows("said", "Kept: Evaluator false negative")
     with two.page.expect_download() as waiting:
         two.press("x")
     waiting.value.save_as(tmp_path / "informed.jsonl")
@@ -501,7 +502,6 @@ def test_four_hundred_steps_of_tall_pictures_keep_the_page_small(long, tab):
     assert one.page.evaluate("held.size <= HELD && ahead.length <= 4 && asked.size === 0")
     scripts = {url for url in one.requests if url.endswith(".js")}
     assert len(scripts) <= 14  # 400 steps are in 16 parts, of which those passed over are never loaded
-    one.press("z")
     pane = one.page.locator("#figure-before .pane")
     assert pane.evaluate("node => node.scrollHeight > 10 * node.clientHeight")
     one.press("ArrowDown", "ArrowDown")

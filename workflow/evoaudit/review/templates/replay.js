@@ -9,6 +9,8 @@ const WORDS = {
   side: "Side by side", swipe: "Swipe", one: "One at a time", fit: "Fit", width: "Full width", full: "Full size", double: "Double size",
 };
 const ARROWS = {up: "⬆", down: "⬇", left: "⬅", right: "➡"};
+// Width of a page by its height, below which it is a long one.
+const LONG = 1 / 3;
 // Changes that can be undone, files held, pictures of the strip, characters of a label's line, and lines of a list.
 const UNDO = 500, HELD = 12, STRIP = 15, LONGEST = 65536, LISTED = 100;
 const EMPTY = {verdict: null, category: null, evidence: [], confidence: null, note: "", discuss: false};
@@ -366,7 +368,7 @@ function drawScreens(given) {
   for (const slot of ["before", "after"]) {
     const figure = byId(`figure-${slot}`), frame = figure.querySelector(".frame"), pane = figure.querySelector(".pane");
     figure.classList.toggle("chosen", slot === main);
-    pane.classList.toggle("pan", zoomed !== "fit");
+    pane.classList.toggle("pan", zoomed !== "fit" || Boolean(shots[slot] && shots[slot].width / shots[slot].height < LONG));
     frame.replaceChildren();
     figure.querySelector(".about").replaceChildren();
     if (single && slot !== main) continue;
@@ -405,11 +407,11 @@ function kbd(text) {
   return node;
 }
 
-// Fit a frame into its pane; where nothing is shown, it fills it.
+// Fit a frame into its pane, a long page by its width alone; where nothing is shown, it fills it.
 function size(frame, pane, shot) {
   const wide = pane.clientWidth || 320, tall = pane.clientHeight || 240;
   const ground = shot || {width: wide, height: tall}, ratio = ground.width / ground.height;
-  const width = {fit: Math.min(wide, tall * ratio), width: wide, full: ground.width, double: 2 * ground.width}[shot ? zoomed : "fit"];
+  const width = {fit: ratio < LONG ? wide : Math.min(wide, tall * ratio), width: wide, full: ground.width, double: 2 * ground.width}[shot ? zoomed : "fit"];
   frame.style.width = `${Math.floor(width)}px`;
   frame.style.height = `${Math.floor(width / ratio)}px`;
 }
@@ -603,7 +605,7 @@ for (const pane of panes()) {
     for (const other of panes()) if (other !== pane) [other.scrollLeft, other.scrollTop] = [pane.scrollLeft, pane.scrollTop];
   }, {passive: true});
   pane.addEventListener("pointerdown", (event) => {
-    if (zoomed === "fit" || event.button) return;
+    if (!pane.classList.contains("pan") || event.button) return;
     from = {x: event.clientX + pane.scrollLeft, y: event.clientY + pane.scrollTop};
   });
   addEventListener("pointermove", (event) => { if (from) pane.scrollTo(from.x - event.clientX, from.y - event.clientY); }, {passive: true});
