@@ -108,6 +108,11 @@ def test_a_family_is_masked_only_where_it_is_the_agents_own(agent, text, masked)
     assert replay._Masked({"agent": agent})(text) == masked
 
 
+def test_plain_words_and_numbers_of_a_path_and_what_the_page_names_itself_are_not_masked():
+    row = {"agent": None, "trajectory_id": "own:results/2024/calc-1/run_7.json", "domain": "calc-1"}
+    assert replay._Masked(row)("in 2024 calc-1 results of run_7.json") == "in 2024 calc-1 results of ▮▮▮"
+
+
 def test_groups_have_ids_pictures_and_an_order_of_their_own_and_practice_comes_first(there):
     made, out = there
     one, two = (payload(out / group)["items"] for group in ("ana", "ben"))

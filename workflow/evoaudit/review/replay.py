@@ -192,8 +192,9 @@ class _Masked:
 
     def __init__(self, row: Mapping[str, Any]) -> None:
         paths = [row[name] for name in ("experiment", "trajectory_id", "source_file") if row.get(name)]
-        # A plain word among them (`screenshot`, `results`) tells nothing, and texts are full of such words.
-        names = {name for path in paths for name in (path, *re.split("[/:]", path)) if not name.isalpha()} | {row.get("agent") or ""}
+        # A plain word or number among them (`screenshot`, `2024`) tells nothing, and texts are full of those.
+        told = {name for path in paths for name in (path, *re.split("[/:]", path))}
+        names = {name for name in told if not name.isalpha() and re.search("[A-Za-z]", name)} | {row.get("agent") or ""}
         names -= {row.get(name) for name in ("benchmark", "domain", "website", "task_id")}
         whole = sorted((re.escape(name) for name in names if len(name) >= NAME), key=lambda name: (-len(name), name))
         families = {found.casefold() for name in (row.get("agent"), row.get("experiment")) for found in _FAMILIES.findall(name or "")}
