@@ -344,8 +344,8 @@ def test_two_groups_are_adjudicated(there, tab, tmp_path):
         assert run("review", "merge", raw, "--keys", out / "keys" / f"{group}.json", "--out", files[-1]) == 0
     pages = made.build("--stage", "adjudication", "--labels", *files, "--group", "cleo", blind=False)
     one = tab(pages / "cleo")
-    drawn(one, 1, 0)
-    one.page.select_option("#show", "differ")
+    first = next(number for number, item in enumerate(payload(pages / "cleo")["items"], 1) if item["differ"])
+    drawn(one, first, 0)
     differ = sum(item["differ"] for item in payload(pages / "cleo")["items"])
     assert 1 <= differ <= 2 and f"{differ} match" in one.text("matching")
     assert not any(name in one.text("shown") for name in ("ana", "ben"))
@@ -354,6 +354,9 @@ def test_two_groups_are_adjudicated(there, tab, tmp_path):
     chosen = "Broken task" if "Broken" in cards[1] else "Evaluator false negative"
     one.press("Shift+B")
     one.shows("state", chosen)
+    assert f"where they differ 1 of {differ}" in one.text("counts")
+    one.press("End", "Enter", "Enter")
+    one.shows("said", "Every trajectory on which they differ is decided" if differ == 1 else "Trajectory")
     one.press("x")
     (row,) = read(pages, one_export(one, tmp_path), "cleo")
     assert (row["annotator"], row["stage"]) == ("cleo", "adjudicated") and row["trajectory_id"] in made.ids and one.faults == []

@@ -17,7 +17,7 @@ const EMPTY = {verdict: null, category: null, evidence: [], confidence: null, no
 
 // Item → label as it stands, seconds, steps looked at, and step last looked at.
 let labels = new Map(), seconds = new Map(), viewed = new Map(), stood = new Map();
-let history = [], show = "all", view = "side", zoomed = "fit", side = "before", marked = true, tiled = false, warned = "";
+let history = [], show = items.some((one) => one.differ) ? "differ" : "all", view = "side", zoomed = "fit", side = "before", marked = true, tiled = false, warned = "";
 let head = null, ahead = [];
 
 const item = () => items[current];
@@ -92,6 +92,7 @@ function recall() {
     unexported = Boolean(state.unexported);
     current = place.get(state.current) ?? 0;
   });
+  if (!matches(current) && show === "differ") current = seek(0, 1, matches);
 }
 
 function tick() {
@@ -234,9 +235,11 @@ function finish() {
     warned = one.id;
     return say(`You have looked at ${steps.size} of ${one.n} steps${steps.has(one.n - 1) ? "" : ", not at the last"}. Enter again goes on.`);
   }
-  let index = seek(current + 1, 1, open);
-  if (index < 0) index = seek(0, 1, open);
-  if (index < 0) return say("Every trajectory is decided. Export with x.");
+  // Where only differences are shown, the rest need no decision.
+  const wanted = (index) => open(index) && (show !== "differ" || items[index].differ);
+  let index = seek(current + 1, 1, wanted);
+  if (index < 0) index = seek(0, 1, wanted);
+  if (index < 0) return say(`Every trajectory ${show === "differ" ? "on which they differ " : ""}is decided. Export with x.`);
   go(index);
 }
 
@@ -555,6 +558,8 @@ function drawCounts() {
   byId("bar").value = done + practice.filter(decided).length;
   const parts = [`${done} of ${real.length} decided`];
   if (practice.length) parts.push(`practice ${practice.filter(decided).length} of ${practice.length}`);
+  const apart = items.filter((one) => one.differ);
+  if (apart.length) parts.push(`where they differ ${apart.filter(decided).length} of ${apart.length}`);
   if (flagged) parts.push(`${flagged} flagged`);
   put("counts", parts.join(" · "));
   let n = 0;
