@@ -54,8 +54,8 @@ class TableWriter:
     Wrong or missing columns and nulls in required columns raise ``ValueError`` (a fault of ours, not of the input).
     """
 
-    def __init__(self, folder: Path, name: str, stem: str | None = None) -> None:
-        self.name, self.schema = name, schema.TABLES[name]
+    def __init__(self, folder: Path, name: str, stem: str | None = None, group: int = ROW_GROUP) -> None:
+        self.name, self.schema, self._group = name, schema.TABLES[name], group
         self.path = folder / f"{stem or name}.parquet"
         self.rows = 0
         #: Characters and bytes of each row's texts.
@@ -75,7 +75,7 @@ class TableWriter:
                 width += len(value)
         self.widths.append(width)
         self._width += width
-        if self._buffered >= ROW_GROUP or self._width >= GROUP_TEXT:
+        if self._buffered >= self._group or self._width >= GROUP_TEXT:
             self._flush()
         elif len(self._dicts) >= _DICTS:
             self._convert()
@@ -122,8 +122,8 @@ def check(table: pa.Table, name: str, rows: list[dict] | None = None) -> pa.Tabl
     return table
 
 
-def write_table(folder: Path, name: str, rows: Iterable[dict] | pa.Table, stem: str | None = None) -> int:
-    """Write one declared table and return its row count."""
+def write_table(folder: Path, name: str, rows: Iterable[dict] | pa.Table, stem: str | None = None, group: int = ROW_GROUP) -> int:
+    """Write one declared table and return its row count; dicts in row groups of ``group`` rows at most."""
     if isinstance(rows, pa.Table):
         rows = check(rows.select(schema.TABLES[name].names).cast(schema.TABLES[name]), name).to_batches()
         with pq.ParquetWriter(folder / f"{stem or name}.parquet", schema.TABLES[name], compression="zstd") as writer:
@@ -132,7 +132,7 @@ def write_table(folder: Path, name: str, rows: Iterable[dict] | pa.Table, stem: 
                 writer.write_batch(batch)
                 total += batch.num_rows
         return total
-    with TableWriter(folder, name, stem) as writer:
+    with TableWriter(folder, name, stem, group) as writer:
         writer.extend(rows)
     return writer.rows
 

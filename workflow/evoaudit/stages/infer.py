@@ -10,6 +10,8 @@ from evoaudit.conditions import CONDITIONS, TASKS
 from evoaudit.errors import InputError, one_line
 from evoaudit.stages import common
 
+#: Rows that are written at a time, fewer than elsewhere: many of these jobs run at once.
+_GROUP = 2048
 #: Settings without which there is nothing to ask.
 _NEEDED = ("name", "provider", "condition", "max_image_side")
 
@@ -88,7 +90,7 @@ def run(args: argparse.Namespace) -> int | None:
         ) as rows,
         common.stage(args, "infer", "prediction") as (folder, counts),
     ):
-        counts.keep("prediction", store.write_table(folder, "predictions", told(rows)))
+        counts.keep("prediction", store.write_table(folder, "predictions", told(rows), group=_GROUP))
     kept, n = ended.pop(OK, 0), ended.total()
     if ended:
         say(f"{kept} of {kept + n} answered; without an answer: {count(ended.elements())}")
