@@ -66,6 +66,8 @@ LABELS = {
     "n_not": "n, value not in goal",
     "joint_not": "joint, value not in goal",
     "n_asked": "n asked",
+    "accuracy_worst": "at worst",
+    "accuracy_best": "at best",
     "gwet_ac1": "Gwet AC1",
     "parameters_b": "parameters (billions)",
     "p_best": "chance of best",
