@@ -1,12 +1,13 @@
 # make demo   set up, run the default config offline, say where the report is
 # make test   set up, run the checks and the tests
 # make ocr    add what the built-in model ocr-difference needs
+# make oracles  add other people's statistics, which more tests compare with
 PYTHON ?= python3
 CORES ?= $(shell nproc 2>/dev/null || echo 2)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test ocr lint nightly lock environment benchmarks clean
+.PHONY: demo test ocr oracles lint nightly lock environment benchmarks clean
 
 demo: $(READY)
 	$(BIN)/snakemake --cores $(CORES)
@@ -21,7 +22,7 @@ lint: $(READY)
 	$(BIN)/snakemake --lint
 	$(BIN)/evoaudit document --check
 
-nightly: $(READY)
+nightly: oracles
 	$(BIN)/pytest -m "slow or not slow"
 
 benchmarks: $(READY)
@@ -37,6 +38,9 @@ environment: $(READY)
 ocr: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/ocr.lock
 
+oracles: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/oracles.lock
+
 $(READY): envs/requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv .venv
@@ -48,6 +52,7 @@ $(READY): envs/requirements.lock pyproject.toml
 lock:
 	uv pip compile pyproject.toml --extra test --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -o envs/requirements.lock
 	uv pip compile pyproject.toml --extra ocr --constraints envs/requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -o envs/ocr.lock
+	uv pip compile pyproject.toml --extra oracles --constraints envs/requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -o envs/oracles.lock
 	$(BIN)/evoaudit document
 
 clean:
