@@ -69,7 +69,7 @@ def parse_answer(
     field, tail = _FIELD[task], text[-LIMIT:]
     names = tuple(vocabulary) if task == "t2" else tuple(labels)
     answer, outside = None, None
-    for found in _objects(tail, field) if rule != "strict" else _whole(text, field):
+    for found in objects(tail, field) if rule != "strict" else _whole(text, field):
         valid = _order(found, k) if task == "t1" else _label(task, found, names)
         answer, outside = (answer or valid if rule == "first" else valid or answer), found
     if answer is not None:
@@ -101,7 +101,7 @@ def _refuse(constant: str) -> None:
 _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_refuse, strict=False)
 
 
-def _objects(text: str, field: str) -> Iterator[dict]:
+def objects(text: str, field: str) -> Iterator[dict]:
     """Yield, in order, the outermost complete JSON objects that hold ``field``."""
     work, start = 0, text.find("{")
     while start >= 0 and work < WORK:

@@ -120,6 +120,14 @@ class Journal:
             size *= 8
         return json.loads(line[: line.index(b"\n")])
 
+    @property
+    def shelf(self) -> "Shelf | None":
+        return self._shelf
+
+    def begin(self) -> None:
+        """Make ready for another event loop: a lock belongs to the one it was first waited for in."""
+        self._lock = asyncio.Lock()
+
     async def append(self, record: dict[str, Any]) -> None:
         """Write one record; returns when it is on disk. Records that arrive together share one sync.
 

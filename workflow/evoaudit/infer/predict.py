@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from evoaudit import conditions, extras, prompts, store
 from evoaudit.conditions import CONDITIONS, TASKS
@@ -151,12 +151,16 @@ def predicting(
     if settings["provider"] == "builtin":
         yield _solve(settings, asked, attachments, seed, threads, shown)
         return
-    price = Price.model_validate(settings["price"]) if settings.get("price") else None
-    price = price or (prices or {}).get(settings["model"]) or (prices or {}).get(settings["name"])
-    asking = _Asking(settings, asked, attachments, prompt_set, price, say, shown)
+    asking = _Probing(settings, asked, attachments, price_of(settings, prices), say, prompt_set, shown)
     with asking.journal(out, shelf) as journal:
         asking.ask(journal, seed or 0, progress or Progress(say))
         yield asking.rows(journal)
+
+
+def price_of(settings: Mapping[str, Any], prices: Mapping[str, Price] | None = None) -> Price | None:
+    """Return what a job's settings, or else a list of prices, say that its model costs."""
+    price = Price.model_validate(settings["price"]) if settings.get("price") else None
+    return price or (prices or {}).get(settings["model"]) or (prices or {}).get(settings["name"])
 
 
 def _row(settings: dict[str, Any], question: Question, record: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -244,23 +248,30 @@ def _sum(values: list[int | float | None]) -> int | float | None:
     return (math.fsum(known) if isinstance(known[0], float) else sum(known)) if known else None
 
 
-class _Asking:
-    """The questions put to one model, and what is known of their answers."""
+class Places(Protocol):
+    """Questions in an order, each with a place that its identity tells."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, at: Any) -> Any: ...
+
+    def place(self, run: int, task: str, instance_id: str) -> int: ...
+
+
+class Asking:
+    """The questions put to one model, and what is known of their answers. What a question is and how it is put, subclasses say."""
+
+    #: What the entry is called in errors.
+    KIND = "model"
+    #: Questions that the tolerated share of unanswered ones is a share of, where it is more than these.
+    share_of: int | None = None
 
     def __init__(
-        self,
-        settings: dict[str, Any],
-        asked: Questions,
-        attachments: Attachments,
-        prompt_set: prompts.PromptSet,
-        price: Price | None,
-        say: Callable[[str], None],
-        shown: dict[str, Any],
+        self, settings: dict[str, Any], asked: Places, attachments: Attachments, price: Price | None, say: Callable[[str], None]
     ) -> None:
-        self.settings, self.asked, self.attachments, self.prompt_set = settings, asked, attachments, prompt_set
-        self.price, self.say, self.shown = price, say, shown
+        self.settings, self.asked, self.attachments = settings, asked, attachments
+        self.price, self.say = price, say
         self.limits = Limits(**{field.name: value for field in fields(Limits) if (value := settings.get(field.name)) is not None})
-        self.schemas = {task: closed(prompt_set[task].answer) if settings.get("schema") else None for task in TASKS}
         self.doubled = {**settings, "max_output_tokens": 2 * self.limits.max_output_tokens}
         #: Questions, by place, that cannot be asked, and why.
         self.lost: dict[int, dict[str, Any]] = {}
@@ -274,15 +285,18 @@ class _Asking:
 
     @property
     def where(self) -> str:
-        return f"model '{self.settings['name']}'"
+        return f"{self.KIND} '{self.settings['name']}'"
 
     def make(self, settings: dict[str, Any]) -> Provider:
         return providers.make(settings, self.attachments, self.limits.timeout_s)
 
     def request(self, question: Question) -> Request:
-        words = self.settings.get("vocabulary", VOCABULARY)
-        messages = prompts.render(self.prompt_set[question.task], question.probe, donor=question.donor, vocabulary=words, **self.shown)
-        return Request(question.task, question.probe["instance_id"], question.run, messages, self.schemas[question.task])
+        """Return the request that puts a question; the same each time."""
+        raise NotImplementedError
+
+    def unaskable(self, question: Question) -> dict[str, Any] | None:
+        """Return the record of a question that cannot be asked, None if it can."""
+        return None
 
     @contextmanager
     def journal(self, out: Path, shelf: Path | None) -> Iterator[Journal]:
@@ -293,16 +307,23 @@ class _Asking:
                 "has no known price, so its budget cannot be kept",
                 "add it to config/prices.yaml, or set inference.budget_usd to null",
             )
-        self.provider = self.make(self.settings)
-        self._identify()
+        self._prepare()
         reuse = self.settings.get("reuse", "resume")
         shared = Shelf(shelf, _shelf_name(self.settings)) if shelf is not None and reuse != "none" else None
         with Journal(out / NAME, shared) as journal:
             if journal.damaged:
                 self.say(f"{journal.damaged} unreadable lines of the journal are left out; what they held is asked again")
-            if shared is not None and reuse == "all":
-                self._take_over(journal, shared)
+            self._take_over(journal)
             yield journal
+
+    def join(self, journal: Journal) -> None:
+        """Get ready to ask into a journal that others opened and asked into."""
+        self._prepare()
+        self._take_over(journal)
+
+    def _prepare(self) -> None:
+        self.provider = self.make(self.settings)
+        self._identify()
 
     def ask(self, journal: Journal, seed: int, progress: Progress) -> None:
         """Ask what has no answer yet; raises `InputError` if the run was stopped or left too much unanswered."""
@@ -319,14 +340,14 @@ class _Asking:
 
     def rows(self, journal: Journal) -> Iterator[dict[str, Any]]:
         """Yield a row for every question."""
-        return (self._answer(place, question, journal) for place, question in enumerate(self.asked))
+        return (self.answer(place, question, journal) for place, question in enumerate(self.asked))
 
     def _identify(self) -> None:
         """Find each question's key, or why it cannot be asked; requests are not kept, since they are many and soon made again."""
         images = set()
         bounds = picture_limits.of(self.settings)
         for place, question in enumerate(self.asked):
-            if alone := _no_donor(question, self.shown["condition"]):
+            if alone := self.unaskable(question):
                 self.lost[place] = alone
             else:
                 images.update(self.request(question).images())
@@ -384,8 +405,11 @@ class _Asking:
                 self._items[self._again[place]] = (place, True)
         return self._again[place].hex()
 
-    def _take_over(self, journal: Journal, shelf: Shelf) -> None:
-        """Take answers that other runs bought."""
+    def _take_over(self, journal: Journal) -> None:
+        """Take answers that other runs bought, where the setting `reuse` allows it."""
+        shelf = journal.shelf
+        if shelf is None or self.settings.get("reuse") != "all":
+            return
         wanted = {key for key in map(self._key, self._places()) if journal.status(key) not in (OK, "truncated")}
         if taken := journal.adopt(shelf.find(wanted)):
             self.say(f"{taken} answers are taken over from other runs")
@@ -414,7 +438,8 @@ class _Asking:
     def _tolerated(self) -> int:
         allowed = self.settings.get("tolerate")
         allowed = TOLERATED if allowed is None else allowed
-        return int(allowed) if allowed >= 1 else int(allowed * (len(self.asked) - len(self.lost)))
+        share_of = len(self.asked) - len(self.lost) if self.share_of is None else self.share_of
+        return int(allowed) if allowed >= 1 else int(allowed * share_of)
 
     def _budget(self, journal: Journal, promised: float = 0.0) -> Budget:
         """Return the budget after what was spent, and what is ``promised`` to batches in progress."""
@@ -447,6 +472,7 @@ class _Asking:
     async def _run(
         self, journal: Journal, items: Iterable[tuple[int, bool]], n: int, seed: int, progress: Progress, promised: float = 0.0
     ) -> Halt | None:
+        journal.begin()
         limits, settings = self.limits, self.settings
         account = gate.account(settings.get("base_url"), settings["provider"], settings.get("api_key_env"))
         engine = Engine(
@@ -475,9 +501,9 @@ class _Asking:
             journal.end()
         if halt is not None:
             raise InputError(self.where, halt.what, f"{halt.mend}; {kept} of {n} answers are kept, run again to ask the rest")
-        lost = (self._final(place, journal) for place in self._places() if self._status(place, journal) != OK)
+        lost = (self.final(place, journal) for place in self._places() if self._status(place, journal) != OK)
         cause = next((record["error"] for record in chain(lost, self.lost.values()) if record and record.get("error")), "no reason given")
-        if n and not kept:
+        if n and not kept and self.share_of is None:
             found = [*ended.elements(), *(record["status"] for record in self.lost.values())]
             raise InputError(
                 self.where, f"answered none of {n} requests ({count(found)}; for instance: {cause})", "mend the cause and run again"
@@ -503,13 +529,15 @@ class _Asking:
     def _status(self, place: int, journal: Journal) -> str:
         return journal.status(self._counts(place, journal)) or "not asked"
 
-    def _final(self, place: int, journal: Journal) -> dict[str, Any] | None:
+    def final(self, place: int, journal: Journal) -> dict[str, Any] | None:
+        """Return the record that counts for a question, None if it was not asked."""
         return journal.last(self._counts(place, journal))
 
-    def _answer(self, place: int, question: Question, journal: Journal) -> dict[str, Any]:
+    def answer(self, place: int, question: Question, journal: Journal) -> dict[str, Any]:
+        """Return a question's prediction row."""
         if place in self.lost:
             return _row(self.settings, question, self.lost[place])
-        record = self._final(place, journal)
+        record = self.final(place, journal)
         calls = [call for key in self._keys_of(place) for call in journal.calls(key)]
         request = self.request(question)
         again, twin = record.get("again", False), place in self._same
@@ -530,6 +558,32 @@ class _Asking:
             prompt=prompt_digest(request),
             pictures=[self.attachments.sha256(image) for image in request.images()],
         )
+
+
+class _Probing(Asking):
+    """The probes put to one model under one condition."""
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        asked: Questions,
+        attachments: Attachments,
+        price: Price | None,
+        say: Callable[[str], None],
+        prompt_set: prompts.PromptSet,
+        shown: dict[str, Any],
+    ) -> None:
+        super().__init__(settings, asked, attachments, price, say)
+        self.prompt_set, self.shown = prompt_set, shown
+        self.schemas = {task: closed(prompt_set[task].answer) if settings.get("schema") else None for task in TASKS}
+
+    def request(self, question: Question) -> Request:
+        words = self.settings.get("vocabulary", VOCABULARY)
+        messages = prompts.render(self.prompt_set[question.task], question.probe, donor=question.donor, vocabulary=words, **self.shown)
+        return Request(question.task, question.probe["instance_id"], question.run, messages, self.schemas[question.task])
+
+    def unaskable(self, question: Question) -> dict[str, Any] | None:
+        return _no_donor(question, self.shown["condition"])
 
 
 def _shelf_name(settings: Mapping[str, Any]) -> str:
