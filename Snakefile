@@ -91,7 +91,7 @@ use rule all as data with:
 
 use rule all as probes with:
     input:
-        finished=manifests("mine", "images"),
+        finished=manifests("mine") + prepared(),
     log:
         "results/logs/publish/probes.log",
     message:

@@ -177,8 +177,8 @@ def test_a_simulated_rater_refuses_what_has_no_truth(corpus, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
-        ({"provider": "codex", "model": "gpt-5.5"}, "not available in this version"),
-        ({"provider": "anthropic", "model": "claude-sonnet-5"}, "rules or simulated"),
+        ({"provider": "codex", "model": "gpt-5.5"}, "--images: is missing, and this judge sees screenshots"),
+        ({"model": "unanimous"}, "has the judgments of nobody"),
         ({"model": "oracle"}, "no built-in judge"),
         ({"model": "rules", "evidence": ["smell"]}, "evidence"),
         ({"model": "rules", "evidence": []}, "evidence"),

@@ -678,7 +678,8 @@ def test_the_shipped_models_and_prices_are_valid():
     assert [model.name for model in models if model.conditions] == ["Qwen3.5-27B"]
     assert [model.group for model in models].count("open") == 17
     listed = prices.load(REPO / "config/prices.yaml")
-    assert listed.keys() <= {model.model for model in models}
+    judges = config.check({"judges": str(REPO / "config/judges.yaml")}).judges
+    assert listed.keys() <= {entry.model for entry in (*models, *judges)}
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,10 @@ class Inference(Section):
     goal: Literal["shown", "withheld"] = Field("shown", description="whether prompts carry the user's goal")
     prompts: str = Field("evogui-v1", description="folder under resources/prompts/ (or resources/prompts/imported/)")
     budget_usd: float | None = Field(
-        None, ge=0, description="stop before spending more than this on one model under one condition at one picture size"
+        None,
+        ge=0,
+        description="stop before spending more than this on one model under one condition at one picture size, or on one judge with one "
+        "kind of evidence",
     )
     prices: str = Field(PRICES, description="file of dollars per million tokens; without the default one costs are unknown")
     reuse: Literal["none", "resume", "all"] = Field(
@@ -327,12 +330,15 @@ class Model(Section):
         return self.base_url or (f"http://127.0.0.1:{self.serve.port}/v1" if self.serve else None)
 
 
-#: Providers whose answers this version can fetch; the others are refused by `doctor` and by the job that would need them.
-MODEL_PROVIDERS = frozenset({"anthropic", "builtin", "codex", "google", "openai"})
-JUDGE_PROVIDERS = frozenset({"builtin"})
+#: Providers whose services take batches.
 BATCH_PROVIDERS = frozenset({"anthropic", "google", "openai"})
 BUILTIN_MODELS = ("random", "majority", "image-similarity", "ocr-difference", "simulated")
 BUILTIN_JUDGES = frozenset({"rules", "simulated"})
+#: Fields of a judge that only a language model has.
+LANGUAGE_JUDGE = frozenset(
+    {"pictures", "max_pictures", "max_image_side", "max_text", "json_answers", "api", "api_key_env", "base_url", "temperature"}
+    | {"max_output_tokens", "concurrency", "timeout_s", "rpm", "tpm", "batch"}
+)
 
 
 class PerAgent(Section):
@@ -369,6 +375,7 @@ class Audit(Section):
     review: Review = Review()
     tie: Literal["unclear", "judges", "gf"] = Field("unclear", description="what a tie of four raters becomes; the paper has no rule")
     labels: tuple[str, ...] = Field((), description="label files that exist already, JSON Lines or CSV")
+    prompts: str = Field("judge-v1", description="prompt folder of judges that are language models, under resources/prompts/")
     frame: str | None = Field(None, description="CSV of trajectory_id, benchmark, agent, task_id that stands in for trajectories")
 
     _distinct = field_validator("verdicts")(_distinct)
@@ -378,21 +385,71 @@ class Judge(Section):
     """One judge of the audit."""
 
     name: Name = Field(description="the annotator's name in every table")
-    provider: Literal["codex", "anthropic", "openai", "google", "builtin"] = Field(description="whose SDK to use")
+    provider: Literal["codex", "anthropic", "openai", "google", "builtin"] = Field(
+        "builtin", description="who is asked, and how; `builtin` judges are computed here"
+    )
     model: str | None = Field(None, description="the provider's model id (default: the name)")
     evidence: tuple[Literal["screenshots", "text"], ...] = Field(("screenshots", "text"), description="what the judge sees")
     role: Literal["llm", "human"] = Field("llm", description="`human` only for simulated raters: they label the review set")
     ablation: bool = Field(False, description="judge a second time without screenshots, for the evidence ablation")
     accuracy: float = Field(0.85, ge=0, le=1, description="simulated raters: chance of the planted label")
-    api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    base_url: str | None = None
+    ensemble: tuple[Name, ...] | None = Field(
+        None, description="judges that this one speaks for: their verdict where all gave the same, else it abstains; it casts no vote"
+    )
+    pictures: Literal["all", "changed", "spaced"] = Field(
+        "changed",
+        description="screenshots of a long log: `all` or none of it, those that visibly `changed`, or evenly `spaced` ones; the last two "
+        "always with first and last, and never more than `max_pictures`",
+    )
+    max_pictures: int = Field(40, ge=2, le=3000, description="screenshots in one request at most; the service's own limits come on top")
+    max_image_side: int = Field(1280, ge=16, le=8192, description="longest side of a screenshot, pixels")
+    max_text: int = Field(
+        200_000, ge=1000, le=10_000_000, description="characters of a log in one request at most; long texts are cut to fit"
+    )
+    json_answers: bool = Field(
+        True, alias="schema", description="hold replies to the JSON schema made from the codebook, where the endpoint can"
+    )
+    api: Literal["chat", "responses"] = Field("chat", description="OpenAI's protocol: Chat Completions or Responses")
+    api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="environment variable that holds the key")
+    base_url: str | None = Field(None, description="address of the service, where it is not the vendor's own")
+    temperature: float | None = Field(None, ge=0, le=2, description="sampling temperature (default: inference.temperature)")
+    max_output_tokens: int = Field(16_384, ge=1, le=1_000_000, description="bound on one reply, reasoning included")
+    concurrency: int | None = Field(None, ge=1, le=1024, description="requests in flight (default: inference.concurrency)")
+    timeout_s: float = Field(600.0, gt=0, le=86_400, description="deadline of one call, seconds: a log takes longer than a probe")
+    rpm: int | None = Field(None, ge=1, description="requests a minute that are granted for this model, over all jobs of a machine")
+    tpm: int | None = Field(None, ge=1, description="tokens a minute, in and out, likewise")
+    batch: bool = Field(False, description="ask by the vendor's batches: half the price, within a day (openai, google, anthropic)")
 
-    _distinct = field_validator("evidence")(_distinct)
+    _distinct = field_validator("evidence", "ensemble")(_distinct)
+
+    @property
+    def asks(self) -> str:
+        """The provider's model id, or which built-in judge it is."""
+        return "unanimous" if self.ensemble else self.model or self.name
+
+    def _set(self) -> set[str]:
+        """Return the fields that are not at their defaults."""
+        return {name for name, field in type(self).model_fields.items() if getattr(self, name) != field.default}
 
     @model_validator(mode="after")
     def _provider_fits(self) -> "Judge":
-        if self.provider == "builtin" and (self.model or self.name) not in BUILTIN_JUDGES:
-            raise ValueError(f"built-in judges are {', '.join(sorted(BUILTIN_JUDGES))}; name one in 'model'")
+        if self.ensemble is not None:
+            if taken := self._set() - {"name", "ensemble"}:
+                raise ValueError(f"an ensemble takes no '{min(taken)}': it is what its members are")
+            if len(self.ensemble) < 2:
+                raise ValueError("an ensemble has two members or more")
+            return self
+        if self.provider == "builtin":
+            if (self.model or self.name) not in BUILTIN_JUDGES:
+                raise ValueError(f"built-in judges are {', '.join(sorted(BUILTIN_JUDGES))}; name one in 'model'")
+            if taken := self._set() & LANGUAGE_JUDGE:
+                raise ValueError(f"a built-in judge takes no '{'schema' if 'json_answers' in taken else min(taken)}'")
+        if self.provider != "openai" and self.api != "chat":
+            raise ValueError("only provider 'openai' has a choice of 'api'")
+        if self.batch and self.provider not in BATCH_PROVIDERS:
+            raise ValueError(f"only {', '.join(sorted(BATCH_PROVIDERS))} have batches; leave out 'batch'")
+        if self.ablation and "screenshots" not in self.evidence:
+            raise ValueError("'ablation' takes the screenshots away, and they are not among its 'evidence'")
         if self.role == "human" and (self.provider, self.model or self.name) != ("builtin", "simulated"):
             raise ValueError("only the simulated rater can play a human; real people's labels come from audit.labels")
         return self
@@ -460,6 +517,20 @@ class Config(Section):
             names = [entry.name for entry in getattr(self, section)]
             if twice := sorted({name for name in names if names.count(name) > 1}):
                 raise ValueError(f"{section}: the name '{twice[0]}' is used twice; names must differ")
+        return self
+
+    @model_validator(mode="after")
+    def _ensembles_have_members(self) -> "Config":
+        judges = {judge.name: judge for judge in self.judges}
+        for judge in self.judges:
+            for name in judge.ensemble or ():
+                member = judges.get(name)
+                if member is None or member.ensemble or member.role != "llm":
+                    kind = "no judge" if member is None else "an ensemble" if member.ensemble else "no judge but a simulated person"
+                    raise ValueError(f"judges: '{judge.name}': its member '{name}' is {kind}")
+                first = judges[(judge.ensemble or ())[0]]
+                if set(member.evidence) != set(first.evidence):
+                    raise ValueError(f"judges: '{judge.name}': '{name}' and '{first.name}' do not see the same evidence")
         return self
 
     @model_validator(mode="after")

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from evoaudit import extras, hub
 from evoaudit.conditions import CONDITIONS
-from evoaudit.config import JUDGE_PROVIDERS, MODEL_PROVIDERS, PRICES, SIMULATED_FORMATS, Config, Judge, Model, Source
+from evoaudit.config import PRICES, SIMULATED_FORMATS, Config, Judge, Model, Source
 from evoaudit.errors import InputError
 from evoaudit.fingerprint import fingerprint
 from evoaudit.identity import make_key
@@ -137,13 +137,8 @@ class _Maker:
         except OSError as error:
             raise InputError(f"{field}: {error.filename or path}", error.strerror or str(error), "mend its permissions") from None
 
-    def check_providers(self) -> None:
-        """Refuse a provider this version cannot ask, before anything runs."""
-        for kind, entries, known in (("model", self.config.models, MODEL_PROVIDERS), ("judge", self.config.judges, JUDGE_PROVIDERS)):
-            for entry in entries:
-                if entry.provider not in known:
-                    mend = f"use {', '.join(sorted(known))}" if kind == "model" else "use a built-in judge, or label files in audit.labels"
-                    raise InputError(f"{kind} '{entry.name}'", f"provider '{entry.provider}' is not in this version", mend)
+    def check_extras(self) -> None:
+        """Refuse a model whose packages are not installed, before anything runs."""
         for model in self.config.models:
             if model.provider == "builtin" and (model.model or model.name) == extras.OCR_MODEL:
                 extras.require_ocr(model.name)
@@ -151,7 +146,7 @@ class _Maker:
     def run(self) -> list[Job]:
         config = self.config
         if self.must_exist:
-            self.check_providers()
+            self.check_extras()
         normalised = tuple(job for source in config.sources for job in self.source(source))
         if twice := {
             job.settings["source"] for job in normalised if sum(j.settings["source"] == job.settings["source"] for j in normalised) > 1
@@ -357,7 +352,7 @@ class _Maker:
 
     def infer(self, model: Model, mined: Job, pictures: dict[int, Job], before: str = "") -> list[Job]:
         defaults = self.config.inference
-        prompts = _prompt_folder(defaults.prompts)
+        prompts = _prompt_folder(defaults.prompts, "inference.prompts", "t1.yaml")
         drawn = model.provider == "builtin" and (model.model or model.name) in ("random", "simulated")
         random = drawn and model.accuracy is None
         made_up = {} if model.accuracy is None else {"accuracy": model.accuracy.model_dump()}
@@ -398,16 +393,17 @@ class _Maker:
                 )
         return jobs
 
-    def transport(self, model: Model) -> dict[str, Any]:
-        """Return how a model is asked, which is no part of what its answers are; a price says what they cost when the job ran last."""
+    def transport(self, model: Model | Judge) -> dict[str, Any]:
+        """Return how a model or judge is asked, which is no part of its answers; a price says what they cost when the job ran last."""
         defaults = self.config.inference
         price = self.prices.get(model.model or model.name) or self.prices.get(model.name)
+        served = model.serve if isinstance(model, Model) else None
         return {
-            "base_url": model.address,
-            "serve": model.serve and model.serve.model_dump(mode="json"),
+            "base_url": model.address if isinstance(model, Model) else model.base_url,
+            "serve": served and served.model_dump(mode="json"),
             "api_key_env": model.api_key_env,
             "concurrency": model.concurrency or defaults.concurrency,
-            "timeout_s": defaults.timeout_s,
+            "timeout_s": defaults.timeout_s if isinstance(model, Model) else model.timeout_s,
             "deadline_s": defaults.deadline_s,
             "retries": defaults.retries,
             "budget_usd": defaults.budget_usd,
@@ -448,8 +444,11 @@ class _Maker:
             places["frame"] = audit.frame
         sample = self.add("sample", "all", settings, seed, {"normalise": () if audit.frame else normalised}, places=places)
         codebook = fingerprint(CODEBOOK_FILE) or "absent"
-        judges = tuple(job for judge in config.judges for job in self.judge(judge, normalised, sample, stages, seed, codebook))
-        blind = tuple(job for job in judges if job.settings["role"] == "llm" and not job.settings["ablation"])
+        judges = self.judges(normalised, sample, stages, seed, codebook)
+        # An ensemble says nothing that its members do not: it is shown and casts no vote.
+        blind = tuple(
+            job for job in judges if job.settings["role"] == "llm" and not job.settings["ablation"] and "ensemble" not in job.settings
+        )
         people = tuple(job for job in judges if job.settings["role"] == "human")
         select = self.add("select", "all", {"agreements": audit.review.agreements}, seed, {"sample": (sample,), "judge": blind})
         labels = [self.digest(Path(path), "audit.labels") for path in audit.labels]
@@ -470,31 +469,68 @@ class _Maker:
             )
         return {**stages, "sample": (sample,), "judge": judges, "select": (select,), "combine": (combine,)}
 
-    def judge(self, judge: Judge, normalised: tuple[Job, ...], sample: Job, stages: dict, seed: int, codebook: str) -> list[Job]:
-        jobs = []
-        for ablation in (False, True) if judge.ablation else (False,):
-            evidence = ["text"] if ablation else sorted(judge.evidence)
-            simulated = (judge.model or judge.name) == "simulated"
-            settings = {
-                "name": judge.name,
-                "provider": judge.provider,
-                "model": judge.model or judge.name,
-                "role": judge.role,
-                "evidence": evidence,
-                "ablation": ablation,
-                "accuracy": judge.accuracy,
-                "codebook": codebook,
-            }
-            jobs.append(
-                self.add(
-                    "judge",
-                    f"{judge.name}/{'+'.join(evidence)}",
-                    settings,
-                    seed if simulated else None,
-                    {"normalise": normalised, "sample": (sample,), "signals": stages.get("signals", ())},
-                )
+    def judges(self, normalised: tuple[Job, ...], sample: Job, stages: dict, seed: int, codebook: str) -> tuple[Job, ...]:
+        """Add every judge, once for each kind of evidence; the ensembles come last, since they need the others."""
+        upstream = {"normalise": normalised, "sample": (sample,), "signals": stages.get("signals", ())}
+        pictures: dict[int, Job] = {}
+        jobs: list[Job] = []
+        for judge in sorted(self.config.judges, key=lambda judge: judge.ensemble is not None):
+            members = [job for job in jobs if job.settings["name"] in (judge.ensemble or ())]
+            first = members[0].settings["evidence"] if members else sorted(judge.evidence)
+            ablated = judge.ablation or (
+                judge.ensemble is not None and all(one.ablation for one in self.config.judges if one.name in judge.ensemble)
             )
-        return jobs
+            for ablation in (False, True) if ablated else (False,):
+                evidence = ["text"] if ablation else first
+                settings = {
+                    "name": judge.name,
+                    "provider": judge.provider,
+                    "model": judge.asks,
+                    "role": judge.role,
+                    "evidence": evidence,
+                    "ablation": ablation,
+                    "accuracy": judge.accuracy,
+                    "codebook": codebook,
+                }
+                more: dict[str, Any] = {"upstream": dict(upstream)}
+                if judge.ensemble is not None:
+                    settings["ensemble"] = sorted(judge.ensemble)
+                    more["upstream"]["judge"] = tuple(job for job in members if job.settings["ablation"] == ablation)
+                elif judge.provider != "builtin":
+                    if not normalised:
+                        mend = "configure sources, or give labels instead of judges"
+                        raise InputError(f"judge '{judge.name}'", "there are no trajectories to judge", mend)
+                    settings, looks = self.language_judge(judge, settings)
+                    folder = _prompt_folder(self.config.audit.prompts, "audit.prompts", "judge.yaml")
+                    settings["prompts"] = self.digest(folder, "audit.prompts", folder=True)
+                    more |= {"places": {"prompts": str(folder)}, "transport": self.transport(judge)}
+                    del more["upstream"]["signals"]  # a judge that costs money is asked again for nothing it does not see
+                    if looks:
+                        side = judge.max_image_side
+                        if side not in pictures:
+                            seen = {"normalise": normalised, "sample": (sample,)}
+                            pictures[side] = self.add("images", f"audit/side-{side}", {"max_image_side": side}, upstream=seen)
+                        more["upstream"]["images"] = (pictures[side],)
+                drawn = judge.provider == "builtin" and judge.asks == "simulated"
+                jobs.append(self.add("judge", f"{judge.name}/{'+'.join(evidence)}", settings, seed if drawn else None, **more))
+        return tuple(jobs)
+
+    def language_judge(self, judge: Judge, settings: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        """Return the settings of a judge that is a language model, and whether it sees pictures."""
+        defaults = self.config.inference
+        looks = "screenshots" in settings["evidence"]
+        policy = {"pictures": judge.pictures, "max_pictures": judge.max_pictures, "max_image_side": judge.max_image_side}
+        return {
+            **{name: value for name, value in settings.items() if name != "accuracy"},
+            "endpoint": _endpoint(judge.base_url),
+            **({"api": judge.api} if judge.api != "chat" else {}),
+            **(policy if looks else {}),
+            "max_text": judge.max_text,
+            "schema": judge.json_answers,
+            "temperature": defaults.temperature if judge.temperature is None else judge.temperature,
+            "max_output_tokens": judge.max_output_tokens,
+            **({"fresh": self.config.run.name} if defaults.reuse == "none" else {}),
+        }, looks
 
 
 def _some(job: Job | None) -> tuple[Job, ...]:
@@ -507,14 +543,14 @@ def _endpoint(base_url: str | None) -> str | None:
     return "loopback" if host in ("localhost", "::1") or host.startswith("127.") else base_url
 
 
-def _prompt_folder(name: str) -> Path:
-    """Return the prompt folder a config names; a name never leads out of the prompts folder."""
+def _prompt_folder(name: str, field: str, file: str) -> Path:
+    """Return the prompt folder, with that file in it, which a config names; a name never leads out of the prompts folder."""
     if not name or "/" in name or "\\" in name or name.startswith("."):
-        raise InputError(f"inference.prompts: '{name}'", "is not the name of a prompt folder", "name a folder under resources/prompts/")
+        raise InputError(f"{field}: '{name}'", "is not the name of a prompt folder", "name a folder under resources/prompts/")
     own, imported = PROMPTS / name, PROMPTS / "imported" / name
-    if not own.is_dir() and not imported.is_dir():
-        known = sorted(path.name for folder in (PROMPTS, PROMPTS / "imported") for path in folder.glob("*/") if path.name != "imported")
-        raise InputError(f"inference.prompts: {name}", "no such prompts", f"there are {', '.join(known)}")
+    if not any((folder / file).is_file() for folder in (own, imported)):
+        known = sorted(path.parent.name for folder in (PROMPTS, PROMPTS / "imported") for path in folder.glob(f"*/{file}"))
+        raise InputError(f"{field}: {name}", "no such prompts", f"there are {', '.join(known)}")
     return own if own.is_dir() else imported
 
 

@@ -118,7 +118,7 @@ LABELS = pa.schema(
     [
         _required("trajectory_id", _S, ""),
         _required("annotator", _S, ""),
-        _required("kind", _S, "`llm`, `human`, `rules` or `simulated`"),
+        _required("kind", _S, "`llm`, `human`, `rules`, `simulated` or `ensemble`"),
         _required("stage", _S, "`blind`, `informed` or `adjudicated`"),
         _field("verdict", _S, "`gf`, `efn`, `broken`, `unclear`"),
         _field("category", _S, "failure category; null unless `gf`"),
@@ -161,7 +161,7 @@ DROPS = pa.schema(
     [
         _required("stage", _S, "stage that left the record out"),
         _required("source", _S, ""),
-        _required("unit", _S, "`trajectory`, `step`, `transition` (a step's pair of screens), `picture`, `row` or `candidate`"),
+        _required("unit", _S, "`trajectory`, `step`, `transition` (a step's pair of screens), `picture`, `row`, `candidate` or `verdict`"),
         _required("item", _S, "the record: an id, or file and line"),
         _required("reason", _S, "short code"),
         _field("detail", _S, "one line for people"),
@@ -232,7 +232,7 @@ PREDICTIONS = pa.schema(
             "status",
             _S,
             "`ok`, `refused`, `content_filter`, `truncated`, `context_overflow`, `auth`, `rate_limited`, `server`, `timeout`, "
-            "`empty`, `http_error`, `picture_missing` or `picture_limit`",
+            "`empty`, `http_error`, `picture_missing` or `picture_limit`; of a judge also `missing_evidence`",
         ),
         _field("finish_reason", _S, "the service's own word for why the answer ended"),
         _field("served", _S, "model the service says it asked"),
@@ -323,11 +323,16 @@ JUDGMENTS = pa.schema(
         *LABELS,
         _required("judge_id", _S, "hash of prompt, codebook, model, parameters and evidence policy"),
         _required("evidence", _S, "`screenshots+text`, `text`"),
-        _required("status", _S, "`ok`, `parse_error`, `refused`, `http_error`, `truncated`, `missing_evidence`"),
+        _required(
+            "status",
+            _S,
+            "`ok`; or why there is no verdict: `parse_error` (a reply that cannot be used, twice), `missing_evidence`, `abstained` (an "
+            "ensemble whose members differ), or as in `predictions`",
+        ),
         _field("rationale", _S, ""),
-        _field("input_tokens", pa.int64(), ""),
-        _field("output_tokens", pa.int64(), ""),
-        _field("usd", _F, ""),
+        _field("input_tokens", pa.int64(), "over all calls recorded for this row, that for a repaired reply included"),
+        _field("output_tokens", pa.int64(), "over the same calls"),
+        _field("usd", _F, "price of these calls, by `config/prices.yaml`; null where unknown"),
     ]
 )
 

@@ -57,6 +57,11 @@ def manifests(*stages):
     return [f"results/{job.stage}/{job.key}/manifest.json" for stage in stages for job in PLAN.of(stage)]
 
 
+def prepared():
+    """Return the manifests of the probes' pictures; those of the audit sample come with the judges that see them."""
+    return [f"results/images/{job.key}/manifest.json" for job in PLAN.of("images") if "mine" in job.upstream]
+
+
 def upstream(stage, name):
     """Return an input function: the manifests of a job's upstream jobs of that name."""
     return lambda wildcards: [
@@ -97,13 +102,18 @@ def code(stage):
     return [str(path) for path in plans.closure(f"evoaudit.stages.{stage}")]
 
 
-def in_flight(provider):
+def judging_code(wildcards):
+    """Return the library files a built-in judge can reach; asking a language model is not done again because code was edited."""
+    return code("judge") if PLAN.job("judge", wildcards.key).settings["provider"] == "builtin" else []
+
+
+def in_flight(provider, stage="infer"):
     """Return a resource function: the requests a job of a provider has in flight at most, 0 for jobs of others and for batches."""
 
     def of(wildcards):
-        asked = PLAN.job("infer", wildcards.key).all_settings
-        name = "local" if asked["endpoint"] == "loopback" else asked["provider"]
-        return asked["concurrency"] if name == provider and not asked.get("batch") else 0
+        asked = PLAN.job(stage, wildcards.key).all_settings
+        name = "local" if asked.get("endpoint") == "loopback" else asked["provider"]
+        return asked.get("concurrency", 0) if name == provider and not asked.get("batch") else 0
 
     return of
 

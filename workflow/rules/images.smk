@@ -1,13 +1,14 @@
-"""The probes' pictures as every model receives them.
+"""The pictures of the probes as every model receives them, and those of the audit sample as every judge does.
 
-Reads: the probes, the normalised sources and their pictures. Writes: results/images/<key>/prepared.parquet, one row a picture, decoded
-once and resized once for one maximum side.
+Reads: the probes or the sample, the normalised sources and their pictures. Writes: results/images/<key>/prepared.parquet, one row a
+picture, decoded once and resized once for one maximum side.
 """
 
 
 rule prepare_images:
     input:
         mined=upstream("images", "mine"),
+        sampled=upstream("images", "sample"),
         normalised=upstream("images", "normalise"),
         data=data("images"),
         code=code("images"),
@@ -32,5 +33,5 @@ rule prepare_images:
         "Preparing pictures."
     shell:
         "python -m evoaudit images --settings {params.settings:q} {params.options}"
-        " --mined {input.mined:q} --normalised {input.normalised:q} --root {params.roots}"
+        " --mined {input.mined:q} --sample {input.sampled:q} --normalised {input.normalised:q} --root {params.roots}"
         " --threads {threads} --out $(dirname {output.manifest:q}) 2> {log:q}"

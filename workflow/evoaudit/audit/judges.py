@@ -2,17 +2,21 @@
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import Any
 
-from evoaudit.store import canonical, one_line, text
+from evoaudit.errors import one_line
+from evoaudit.store import canonical, text
 
 EVIDENCE = ("screenshots", "text")
+#: Kind of a judge that speaks for others: it is shown beside them and casts no vote of its own.
+ENSEMBLE = "ensemble"
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
     """A judge's word on one trajectory."""
 
-    verdict: str
+    verdict: str | None
     category: str | None = None
     evidence_steps: tuple[int, ...] = ()
     confidence: float | None = None
@@ -37,26 +41,33 @@ class Identity:
         parts = {"model": self.model, "evidence": sorted(self.evidence), "codebook": self.codebook, "parameters": self.parameters}
         return hashlib.sha256(canonical(parts).encode()).hexdigest()[:16]
 
-    def row(self, trajectory_id: str, opinion: Opinion) -> dict:
-        """Return the judgment as a row of the schema."""
+    def row(
+        self, trajectory_id: str, opinion: Opinion | None, *, status: str = "ok", note: str | None = None, **spent: Any
+    ) -> dict[str, Any]:
+        """Return the judgment as a row of the schema; without an opinion there is no verdict, whatever the status says.
+
+        ``spent`` are tokens and dollars.
+        """
+        said = opinion or Opinion(None)
         return {
             "trajectory_id": trajectory_id,
             "annotator": self.name,
             "kind": self.kind,
             "stage": "blind",
-            "verdict": opinion.verdict,
-            "category": opinion.category if opinion.verdict == "gf" else None,
-            "evidence_steps": list(opinion.evidence_steps) or None,
-            "confidence": opinion.confidence,
+            "verdict": said.verdict,
+            "category": said.category if said.verdict == "gf" else None,
+            "evidence_steps": list(said.evidence_steps) or None,
+            "confidence": said.confidence,
             "seconds": None,
-            "note": None,
+            "note": one_line(note, 600) if note else None,
             "codebook_version": self.codebook,
             "simulated": self.simulated,
             "judge_id": self.judge_id,
             "evidence": "+".join(sorted(self.evidence)),
-            "status": "ok",
-            "rationale": text(one_line(opinion.rationale, 600)) if opinion.rationale else None,
+            "status": status,
+            "rationale": text(one_line(said.rationale, 600)) if said.rationale else None,
             "input_tokens": None,
             "output_tokens": None,
             "usd": None,
+            **spent,
         }

@@ -30,7 +30,8 @@ def run(args: argparse.Namespace) -> int:
 
 def generated() -> dict[Path, str]:
     """Return path → text of every generated file."""
-    from evoaudit import conditions, schema
+    from evoaudit import codebook, conditions, schema
+    from evoaudit.audit import reply
 
     config = ROOT / "config" / "README.md"
     options = _between(config.read_text(encoding="utf-8") if config.is_file() else "", "options", configs.option_table())
@@ -49,6 +50,13 @@ def generated() -> dict[Path, str]:
     return {
         ROOT / "workflow" / "schemas" / "config.schema.json": _json(configs.json_schema()),
         ROOT / "workflow" / "schemas" / "tables.json": _json(tables),
+        ROOT / "workflow" / "schemas" / "judge.schema.json": _json(
+            {
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "title": f"A judge's reply, by codebook {codebook.load().identity}",
+                **reply.schema(codebook.load()),
+            }
+        ),
         ROOT
         / "workflow"
         / "schemas"

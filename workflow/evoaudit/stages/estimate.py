@@ -1,4 +1,4 @@
-"""``evoaudit estimate``: what a config would ask of its models, before anything is spent."""
+"""``evoaudit estimate``: what a config would ask of its models and judges, before anything is spent."""
 
 import argparse
 import json
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 #: Characters of a prompt where none is made yet, and seconds a call takes where none was made yet. Rough but stated.
 PROMPT_CHARACTERS, SECONDS = 1400, 5.0
+#: The same of a judge: codebook and steps of a usual log, and tokens of its reply.
+JUDGE_CHARACTERS, JUDGE_ANSWER = 24_000, 300
+#: Screens of a usual log, where none was read yet.
+SCREENS = 15
 #: Pictures shown by one instance of each slice; every action of T2 has two.
 PICTURES = {"3": 3, "4": 4, "5": 5, "click": 2, "type": 2, "select": 2, "cross": 3, "same_domain": 3, "long_skip": 3}
 #: Height over width of a usual screen.
@@ -59,23 +63,32 @@ def run(args: argparse.Namespace) -> int:
     path = args.prices or Path(config.inference.prices)
     prices = {} if args.prices is None and str(path) == PRICES and not path.exists() else load(path)
     print(f"{'model / condition / side':<48} {'requests':>9} {'input tokens':>13} {'output':>9} {'time':>8} {'at most USD':>12} {'USD':>9}")
-    total, most, unknown, dated, rough, batched, waiting = 0.0, 0.0, [], {}, False, set(), 0
+    total, most, unknown, dated, rough, guessed, batched, waiting = 0.0, 0.0, [], {}, False, False, set(), 0
     made: dict[tuple, Load | None] = {}
-    for job in plan.of("infer"):
+    for job in (*plan.of("infer"), *plan.of("judge")):
         if job.settings["provider"] == "builtin":
             continue
-        if (args.results / "infer" / job.key / "manifest.json").is_file():
+        judges = job.stage == "judge"
+        if (args.results / job.stage / job.key / "manifest.json").is_file():
             print(f"{job.label:<48} {'finished':>9}")
             continue
-        exact = _rendered(args.results, job, made)
-        rough |= exact is None
-        asks = exact or _quotas(args.results, job)
-        done, seconds = _journalled(args.results / "infer" / job.key / "journal.jsonl")
-        pending = sum(len(batch.keys) for batch in in_progress(args.results / "infer" / job.key / BATCHES))
+        exact = _judged(args.results, job) if judges else _rendered(args.results, job, made)
+        rough |= exact is None and not judges
+        guessed |= exact is None and judges
+        asks = exact or (_drawn(args.results, job) if judges else _quotas(args.results, job))
+        if asks is None:
+            print(f"{job.label:<48} {'unknown':>9}  until the sample is drawn")
+            continue
+        folder = args.results / job.stage / job.key
+        done, seconds = _journalled(folder / "journal.jsonl")
+        pending = sum(len(batch.keys) for batch in in_progress(folder / BATCHES))
         waiting += pending
         requests = max(0, asks.requests - done - pending)
         left = requests / asks.requests if asks.requests else 0.0
-        given, written = left * asks.tokens(job.settings["provider"], job.settings["model"]), requests * ANSWER
+        given, written = (
+            left * asks.tokens(job.settings["provider"], job.settings["model"]),
+            requests * (JUDGE_ANSWER if judges else ANSWER),
+        )
         price = prices.get(job.settings["model"]) or prices.get(job.settings["name"])
         asked = {"input_tokens": given, "batch": job.transport.get("batch")}
         cost = price.usd({**asked, "output_tokens": written}) if price else None
@@ -91,6 +104,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"{job.label:<48} {requests:>9,} {given:>13,.0f} {written:>9,.0f} {time:>8} {money[0]:>12} {money[1]:>9}")
     if waiting:
         print(f"{waiting:,} requests are in batches that are in progress, and not counted again")
+    if guessed:
+        print(f"judges before the sample is drawn and its pictures are prepared: by the quotas, with {SCREENS} screens a log")
     _footer(args.results, plan, config, path, total, most, sorted(set(unknown)), dated, rough, batched)
     return 0
 
@@ -117,8 +132,9 @@ def _footer(
             else "pictures are not prepared yet: sizes are guessed"
         )
     print(
-        f"answers of {ANSWER} tokens; at most: every answer as long as its bound, as reasoning may make it. Not counted: calls repeated "
-        "after faults, and the second call of an answer that hit its bound"
+        f"answers of {ANSWER} tokens, judges' of {JUDGE_ANSWER}; at most: every answer as long as its bound, as reasoning may make it. "
+        "Not counted: calls repeated after faults, the second call of an answer that hit its bound, and that for a judge's reply that "
+        "cannot be used"
     )
     for model, price in sorted(dated.items()):
         share = f"; batches cost {price.batch:.0%} of that" if model in batched else ""
@@ -130,7 +146,7 @@ def _footer(
         else f"cost unknown ({missing})"
     )
     if config.inference.budget_usd is not None:
-        jobs = sum(job.settings["provider"] != "builtin" for job in plan.of("infer"))
+        jobs = sum(job.settings["provider"] != "builtin" for job in (*plan.of("infer"), *plan.of("judge")))
         cap = config.inference.budget_usd
         print(f"inference.budget_usd stops each of the {jobs} jobs at {cap:.2f} USD: {jobs * cap:.2f} in all")
 
@@ -190,6 +206,55 @@ def _quotas(results: Path, job: plans.Job) -> Load:
     return Load(requests, requests * PROMPT_CHARACTERS, Counter({(side, round(side * ASPECT)): shown}))
 
 
+def _judged(results: Path, job: plans.Job) -> Load | None:
+    """Return what a judge is asked by making its requests, None before the sample is drawn and its pictures prepared."""
+    from evoaudit import codebook, prompts, store
+    from evoaudit.audit import asking
+    from evoaudit.stages.judge import made_cases
+
+    upstream = [(stage, one) for stage, jobs in job.upstream.items() for one in jobs]
+    if not all((results / one.stage / one.key / "manifest.json").is_file() for _, one in upstream):
+        return None
+    (sample,), images = job.upstream["sample"], job.upstream.get("images", ())
+    rows = store.read_rows(results / "sample" / sample.key, "sample", ["trajectory_id", "status"])
+    wanted = {row["trajectory_id"] for row in rows if row["status"] == "analysed"}
+    folders = [results / "normalise" / one.key for one in job.upstream["normalise"]]
+    prepared = results / "images" / images[0].key if images else None
+    cases, attachments = made_cases(job.all_settings, wanted, folders, prepared)
+    prompt, load = asking.load(Path(job.places["prompts"]), codebook.load()), Load()
+    with cases:
+        for question in cases:
+            if question.probe["lost"]:
+                continue
+            load.requests += 1
+            for part in (part for message in asking.messages(prompt, question.probe) for part in message.parts):
+                if isinstance(part, prompts.Text):
+                    load.characters += len(part.text)
+                else:
+                    load.pictures[attachments.size(part)] += 1
+    return load
+
+
+def _drawn(results: Path, job: plans.Job) -> Load | None:
+    """Return what a judge is asked by the sample or its quotas, with logs of a usual length; None where neither says how many."""
+    from evoaudit import store
+
+    (sample,) = job.upstream["sample"]
+    folder = results / "sample" / sample.key
+    if (folder / "sample.parquet").is_file():
+        requests = sum(row["status"] == "analysed" for row in store.read_rows(folder, "sample", ["status"]))
+    else:
+        quotas = sample.settings["quotas"].values()
+        if not quotas or any(isinstance(quota, dict) for quota in quotas):
+            return None
+        requests = max(0, sum(quotas) * len(sample.settings["verdicts"]) - sample.settings["calibration"])
+    shown: Counter[tuple[int, int]] = Counter()
+    if job.upstream.get("images"):
+        side = job.settings["max_image_side"]
+        shown[side, round(side * ASPECT)] = requests * min(SCREENS, job.settings["max_pictures"])
+    return Load(requests, requests * JUDGE_CHARACTERS, shown)
+
+
 def _wanted(job: plans.Job) -> dict[tuple[str, str], int]:
     """Return (task, slice) → instances by the quotas of the set that a job is asked about."""
     (mined,) = job.upstream["mine"]
@@ -208,11 +273,12 @@ def _instances(results: Path, job: plans.Job) -> dict[tuple[str, str], int] | No
 
 def _journalled(path: Path) -> tuple[int, float | None]:
     """Return how many good answers a job has already, and the seconds such a call took in the mean."""
+    from evoaudit.audit.judging import REPAIR
     from evoaudit.infer.base import OK
 
     answered: dict[tuple, float | None] = {}
     for record in _records(path):
-        if record.get("status") == OK:
+        if record.get("status") == OK and record.get("task") != REPAIR:
             answered[record.get("run"), record.get("task"), record.get("instance_id")] = record.get("latency_s")
     timed = [seconds for seconds in answered.values() if seconds is not None]
     return len(answered), math.fsum(timed) / len(timed) if timed else None

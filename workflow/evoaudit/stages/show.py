@@ -1,4 +1,4 @@
-"""``evoaudit show``: one request and its answer, with its pictures."""
+"""``evoaudit show``: one request to a model or a judge and its answer, with its pictures."""
 
 import argparse
 import json
@@ -18,15 +18,20 @@ if TYPE_CHECKING:
 #: Shortest start of a request's key that names it.
 SHORTEST = 8
 #: Parameters of a request, of a job's settings.
-_PARAMETERS = ("provider", "model", "endpoint", "temperature", "condition", "max_image_side", "goal", "prompts")
+_PARAMETERS = (
+    *("provider", "model", "endpoint", "temperature", "condition", "evidence", "pictures", "max_pictures", "max_image_side", "max_text"),
+    *("goal", "prompts", "codebook"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this subcommand's arguments."""
-    parser.add_argument("request", help=f"an instance_id, or the first {SHORTEST} digits or more of a row's `request`")
+    parser.add_argument(
+        "request", help=f"an instance_id (of a judge, a trajectory_id), or the first {SHORTEST} digits or more of a row's `request`"
+    )
     configured.arguments(parser)
-    parser.add_argument("--model", help="only this model's")
-    parser.add_argument("--condition", help="only under this condition")
+    parser.add_argument("--model", help="only this model's or judge's")
+    parser.add_argument("--condition", help="only under this condition (of a judge, on this evidence)")
     parser.add_argument("--side", type=int, help="only at this picture size")
     parser.add_argument("--run", type=int, default=None, help="only this replicate", dest="replicate")
     parser.add_argument("--pictures", type=Path, metavar="DIR", help="write the pictures that were sent into this folder")
@@ -37,9 +42,8 @@ def run(args: argparse.Namespace) -> int:
     """Print each matching request: parameters, messages, pictures and answer."""
     plan = plans.build(configured.load(args), args.results, must_exist=False)
     found = 0
-    for job in plan.of("infer"):
-        wanted = {"name": args.model, "condition": args.condition, "max_image_side": args.side}
-        if any(value is not None and job.settings[name] != value for name, value in wanted.items()):
+    for job in (*plan.of("infer"), *plan.of("judge")):
+        if args.model not in (None, job.settings["name"]):
             continue
         for row in _rows(args, job):
             print(("\n" if found else "") + "\n".join(_shown(args, job, row)))
@@ -56,13 +60,14 @@ def run(args: argparse.Namespace) -> int:
 def _rows(args: argparse.Namespace, job: plans.Job) -> Iterator[dict[str, Any]]:
     from evoaudit import store
 
-    folder = args.results / "infer" / job.key
+    folder = args.results / job.stage / job.key
     if not (folder / "predictions.parquet").is_file():
         return
     for row in store.read_rows(folder, "predictions"):
         named = row["instance_id"] == args.request
         named |= len(args.request) >= SHORTEST and (row["request"] or "").startswith(args.request)
-        if named and args.replicate in (None, row["run"]):
+        wanted = {"condition": args.condition, "max_image_side": args.side, "run": args.replicate}
+        if named and all(value in (None, row[name]) for name, value in wanted.items()):
             yield row
 
 
@@ -81,27 +86,25 @@ def _shown(args: argparse.Namespace, job: plans.Job, row: dict[str, Any]) -> Ite
     )
     yield from _text(row["raw"] or "(no text)")
     if args.calls:
-        yield from _calls(args.results / "infer" / job.key / "journal.jsonl", row)
+        yield from _calls(args.results / job.stage / job.key / "journal.jsonl", row)
 
 
 def _asked(args: argparse.Namespace, job: plans.Job, row: dict[str, Any]) -> Iterator[str]:
-    """Yield the messages, made again from the probe and the prompt files, and held against the hashes the row keeps."""
-    question = _question(args.results, job, row)
-    if question is None:
-        yield "-- its probe is not in results/ any more, so its messages cannot be shown"
+    """Yield the messages, made again from the probe or the log and the prompt files, and held against the hashes the row keeps."""
+    messages = _messages(args.results, job, row) if job.stage == "infer" else _judged(args.results, job, row)
+    if messages is None:
+        what = "its probe is" if job.stage == "infer" else "its log or its pictures are"
+        yield f"-- {what} not in results/ any more, so its messages cannot be shown"
         return
     from evoaudit import prompts
     from evoaudit.infer.base import Attachments, Request, media_type, prompt_digest
     from evoaudit.prepared import Pictures
 
-    prompt_set = prompts.load(Path(job.places["prompts"]))
-    shown = {"condition": job.settings["condition"], "goal": job.settings["goal"], "donor": question.donor}
-    messages: tuple[Message, ...] = prompts.render(prompt_set[question.task], question.probe, **shown)
-    digest = prompt_digest(Request(question.task, question.probe["instance_id"], question.run, messages))
+    digest = prompt_digest(Request(row["task"], row["instance_id"], row["run"], messages))
     if row["prompt"] not in (None, digest):
-        yield "-- prompts or probe have changed since: these are not the words that were sent"
-    prepared = args.results / "images" / job.upstream["images"][0].key
-    attachments = Attachments(Pictures(prepared) if (prepared / "prepared.parquet").is_file() else None)
+        yield f"-- prompts or {'probe' if job.stage == 'infer' else 'log'} have changed since: these are not the words that were sent"
+    prepared = _prepared(args.results, job)
+    attachments = Attachments(Pictures(prepared) if prepared else None)
     sent, place = row["pictures"] or [], 0
     for message in messages:
         yield f"-- {message.role}"
@@ -126,6 +129,47 @@ def _asked(args: argparse.Namespace, job: plans.Job, row: dict[str, Any]) -> Ite
             kind = "black picture in place of" if part.black else "picture"
             note = "" if same else ", changed since it was sent"
             yield f"[{kind} {one_line(part.image_id)}, {width}×{height}, sha256 {attachments.sha256(part)}{note}{where}]"
+
+
+def _prepared(results: Path, job: plans.Job) -> Path | None:
+    """Return the folder of a job's pictures, None if there are none."""
+    folders = [results / "images" / images.key for images in job.upstream.get("images", ())]
+    return next((folder for folder in folders if (folder / "prepared.parquet").is_file()), None)
+
+
+def _messages(results: Path, job: plans.Job, row: dict[str, Any]) -> "tuple[Message, ...] | None":
+    from evoaudit import prompts
+
+    question = _question(results, job, row)
+    if question is None:
+        return None
+    shown = {"condition": job.settings["condition"], "goal": job.settings["goal"], "donor": question.donor}
+    return prompts.render(prompts.load(Path(job.places["prompts"]))[question.task], question.probe, **shown)
+
+
+def _judged(results: Path, job: plans.Job, row: dict[str, Any]) -> "tuple[Message, ...] | None":
+    """Return the messages to a judge; a repair's quote the reply before it."""
+    from evoaudit import codebook, store
+    from evoaudit.audit import asking, judging, reply
+    from evoaudit.stages.judge import made_cases
+
+    folders = [results / "normalise" / one.key for one in job.upstream["normalise"]]
+    prepared = _prepared(results, job)
+    gone = not all((folder / "trajectories.parquet").is_file() for folder in folders)
+    if row["request"] is None or gone or (prepared is None and "screenshots" in job.settings["evidence"]):
+        return None
+    book = codebook.load()
+    prompt = asking.load(Path(job.places["prompts"]), book)
+    cases, _ = made_cases(job.all_settings, {row["instance_id"]}, folders, prepared)
+    with cases:
+        case = cases[0].probe
+    if case["lost"]:
+        return None
+    if row["task"] == judging.REPAIR:
+        rows = store.read_rows(results / "judge" / job.key, "predictions")
+        first = next(one for one in rows if one["instance_id"] == row["instance_id"] and one["task"] == judging.JUDGE)
+        case |= {"reply": first["raw"], "fault": reply.read(first["raw"], book, len(case["steps"]))[1]}
+    return asking.messages(prompt, case)
 
 
 def _question(results: Path, job: plans.Job, row: dict[str, Any]) -> "Question | None":

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from evoaudit.audit.judges import ENSEMBLE
 from evoaudit.codebook import load as codebook
 from evoaudit.sources.base import JUDGE
 from evoaudit.stats import cohen_kappa, freeman_halton_exact_p, goodman_simultaneous_ci, gwet_ac1, krippendorff_alpha_nominal, wilson_ci
@@ -45,6 +46,8 @@ class Rater:
     evidence: str
     labels: dict[str, dict]
     simulated: bool
+    #: Whether it speaks for other raters and so is none of its own.
+    ensemble: bool = False
 
 
 def _share(k: float, n: float) -> float | None:
@@ -91,7 +94,11 @@ class Audit:
             if self.analysed is not None:
                 labels = {one: row for one, row in labels.items() if one in self.analysed}
             if labels:
-                raters.append(Rater(name, human, evidence, labels, any(row["simulated"] for row in labels.values())))
+                simulated, joint = (
+                    any(row["simulated"] for row in labels.values()),
+                    any(row["kind"] == ENSEMBLE for row in labels.values()),
+                )
+                raters.append(Rater(name, human, evidence, labels, simulated, joint))
         place = {name: number for number, name in enumerate(configured)}
         return sorted(
             raters,
@@ -110,7 +117,17 @@ class Audit:
 
     @cached_property
     def primary(self) -> list[Rater]:
-        """One rater a name, with the fullest evidence."""
+        """One rater a name, with the fullest evidence; ensembles are none."""
+        return [rater for rater in self.fullest if not rater.ensemble]
+
+    @cached_property
+    def ensembles(self) -> list[Rater]:
+        """What judges say with one voice, with the fullest evidence."""
+        return [rater for rater in self.fullest if rater.ensemble]
+
+    @cached_property
+    def fullest(self) -> list[Rater]:
+        """One rater a name, with the fullest evidence, ensembles among them."""
         chosen: dict[str, Rater] = {}
         for rater in self.raters:
             chosen.setdefault(rater.name, rater)
@@ -473,7 +490,7 @@ def evidence_ablation(audit: Audit) -> list[dict]:
                 "simulated": seen.simulated or audit.run.simulated(common),
             }
         )
-    for a, b in combinations(both, 2):
+    for a, b in combinations([name for name, (seen, _) in both.items() if not seen.ensemble], 2):
         common = sorted(set.intersection(*(set(rater.labels) for pair in (both[a], both[b]) for rater in pair)))
         kappas = [_kappa([both[name][side].labels for name in (a, b)], common) for side in (0, 1)]
         rows.append(
@@ -647,7 +664,7 @@ def planted_truth(audit: Audit) -> list[dict]:
     rows = []
     found: list[tuple[str, dict[str, str]]] = [
         (
-            rater.name if any(rater is one for one in audit.primary) else f"{rater.name} ({rater.evidence})",
+            rater.name if any(rater is one for one in audit.fullest) else f"{rater.name} ({rater.evidence})",
             {one: _label(row) for one, row in rater.labels.items() if one in planted},
         )
         for rater in audit.raters

@@ -56,7 +56,7 @@ def _estimates(audit: Audit, released: str, name: str, members: list[dict], judg
             }
         )
     rows.append({**about, "estimator": "two-phase", **_two_phase(audit, wrong, reviewed, strata)})
-    for judge in judges if whole else ():
+    for judge in (*judges, *audit.ensembles) if whole else ():
         said = {one: judge.labels[one]["verdict"] in CONTRADICTS[released] for one in wrong if one in judge.labels}
         if said:
             rows.append({**about, "n": len(said), "estimator": f"{judge.name}, as given", **_share(audit, sum(said.values()), len(said))})

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evoaudit.audit.judges import ENSEMBLE
 from evoaudit.stats import wilson_ci
 from evoaudit.tables.inputs import ALL, Empty, Run, codes, numbers, source_of, units
 from evoaudit.tables.panel import MAIN_SIDE
@@ -96,7 +97,14 @@ def cost(run: Run) -> list[dict]:
     for one in run.folders.sets:  # what a further set cost is a row of its own; its successes are not the comparison's
         spent, scored = run.table(one.predictions, "predictions", columns), run.table(one.scores, "scores", ["model", "simulated"])
         rows += [_spent("infer", f"{model} ({one.name})", table, simulated(model, scored)) for model, table in _by_name(spent, "model")]
-    judged = run.table(run.folders.judgments, "judgments", ["annotator", "input_tokens", "output_tokens", "usd", "simulated"])
+    # A judge that was asked over a network has a row a request, repairs included; a built-in one only its judgments; an ensemble asks
+    # nothing.
+    requests = run.table(run.folders.judgments, "predictions", columns)
+    made_up = bool(run.simulated_sources)
+    rows += [_spent("judge", judge, table, made_up) for judge, table in _by_name(requests, "model")]
+    judged = run.table(run.folders.judgments, "judgments", ["annotator", "kind", "input_tokens", "output_tokens", "usd", "simulated"])
+    judged = judged.filter(pc.not_equal(judged["kind"], ENSEMBLE))
+    judged = judged.filter(pc.invert(pc.is_in(judged["annotator"], pc.unique(requests["model"]))))
     rows += [
         _spent("judge", judge, table, bool(pc.any(table["simulated"]).as_py()) or bool(run.simulated_sources))
         for judge, table in _by_name(judged, "annotator")
