@@ -25,6 +25,7 @@ from model_server import PROTOCOLS, Answer, Call, ModelServer, Reply, fault, goo
 from PIL import Image as Pixels
 from PIL import ImageDraw
 from served import CANARY, served
+from test_batch import serve as by_batches
 from test_codex import fake, real, said
 
 from evoaudit import config as configs
@@ -41,7 +42,7 @@ from evoaudit.resources import PROMPTS, ROOT
 from evoaudit.tables.audit import Audit, agreement
 from evoaudit.tables.inputs import Folders, Run
 
-__all__ = ["fake", "real"]
+__all__ = ["by_batches", "fake", "real"]
 
 BOOK = load()
 ASKED = asking.load(PROMPTS / "judge-v1", BOOK)
@@ -888,6 +889,21 @@ def test_less_evidence_another_policy_and_another_prompt_are_other_judges(serve,
     assert found["text"]["evidence"] == "text" and found["same"]["evidence"] == "screenshots+text"
     bare = [call for call in server.calls if "no pictures" in words_of(call)]
     assert len(bare) == 1 and "iVBOR" not in json.dumps(bare[0].body)
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "google"])
+def test_a_judge_is_asked_by_a_batch_and_repaired_one_request_at_a_time(by_batches, corpus, tmp_path, protocol):
+    def answer(call: Call) -> Reply:
+        return good(protocol, SAID if "could not be used" in words_of(call) else "efn")
+
+    server = by_batches(answer)
+    settings = settings_for(None, protocol, base_url=server.url(protocol), batch=True, batch_wait_h=1.0)
+    price = {"input": 1.0, "output": 10.0, "date": "2026-01-02", "source": "x"}
+    rows = judge(small(corpus, tmp_path), tmp_path / "out", {**settings, "price": price})
+    assert {(row["status"], row["verdict"]) for row in rows.values()} == {("ok", "gf")}
+    assert [len(made.requests) for made in server.batches] == [2] and len(server.calls) == 2
+    # 1,100 millionths of a dollar a request, half of that in the batch.
+    assert [row["usd"] for row in rows.values()] == [pytest.approx(1650e-6)] * 2
 
 
 def test_answers_are_shared_between_runs_where_that_is_allowed(serve, corpus, tmp_path):
