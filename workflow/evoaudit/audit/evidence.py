@@ -16,6 +16,9 @@ from evoaudit import store
 from evoaudit.audit import fence
 from evoaudit.audit.episodes import Episode
 
+#: Raised when what is shown of a log, or how it is written, changes: it is part of a judge's identity.
+VERSION = 1
+
 Policy = Literal["all", "changed", "spaced", "none"]
 
 #: Texts of a trajectory that a judge may see → longest, characters.

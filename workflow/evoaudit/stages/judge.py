@@ -170,9 +170,11 @@ def made_cases(
 
 def identity_of(settings: dict[str, Any], name: str, evidence: tuple[str, ...], book: "Codebook", prompt: str) -> "Identity":
     """Return who judges: another prompt, codebook, model, parameter or policy is another judge."""
+    from evoaudit.audit import evidence as shown
     from evoaudit.audit import judges
 
-    parameters = {one: settings.get(one) for one in _IDENTITY} | {"prompt": prompt, "max_text": settings["max_text"]}
+    parameters = {one: settings.get(one) for one in _IDENTITY}
+    parameters |= {"prompt": prompt, "max_text": settings["max_text"], "shown": shown.VERSION}
     if "screenshots" in evidence:
         parameters |= {one: settings[one] for one in ("pictures", "max_pictures", "max_image_side")}
     return judges.Identity(name, "llm", settings["model"], evidence, book.identity, False, parameters)
