@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from evoaudit.audit.judges import ENSEMBLE
 from evoaudit.stats import wilson_ci
-from evoaudit.tables.inputs import ALL, Empty, Run, codes, numbers, source_of, units
+from evoaudit.tables.inputs import Empty, Run, codes, numbers, source_of, units
 from evoaudit.tables.panel import MAIN_SIDE
 
 #: Deadlines of the curve, seconds.
@@ -68,7 +68,9 @@ def drops(run: Run) -> list[dict]:
     if not run.drops:
         raise Empty("Nothing was dropped.")
     simulated = run.simulated_sources
-    return [{**row, "simulated": bool(simulated) if row["source"] == ALL else row["source"] in simulated} for row in run.drops]
+    known = {one.source for one in run.trajectories.values()} | {name for _, name, _ in run.sources}
+    # What is no source is all of them, or a model or judge, which was asked about any of them.
+    return [{**row, "simulated": row["source"] in simulated if row["source"] in known else bool(simulated)} for row in run.drops]
 
 
 def cost(run: Run) -> list[dict]:
