@@ -81,12 +81,13 @@ class Questions(Sequence[Question]):
         #: Task → instance → place of the probe that lends its pictures.
         self._lenders: dict[str, dict[str, int]] = {}
         for task, rows in self._probes.items():
-            named = sorted((row["instance_id"], place) for place, row in enumerate(rows))
-            self._names[task], self._places[task] = [name for name, _ in named], array("q", (place for _, place in named))
+            names = [row["instance_id"] for row in rows]
+            places = array("q", sorted(range(len(names)), key=names.__getitem__))
+            self._names[task], self._places[task] = [names[place] for place in places], places
             if CONDITIONS[condition].pictures == "other":
                 if seed is None:
                     raise InputError(f"condition '{condition}'", "needs a seed", "give --seed")
-                place = dict(named)
+                place = {name: at for at, name in enumerate(names)}
                 self._lenders[task] = {taker: place[giver] for taker, giver in conditions.donors(task, rows, seed).items()}
         self._round = sum(map(len, self._names.values()))
 
