@@ -110,7 +110,7 @@ class Logs:
             }
             if name in self.pixels:
                 Image.fromarray(self.pixels[name]).save(root / f"{name}.png")
-                found = pictures.inspect(root / f"{name}.png")
+                found = pictures.inspect((root / f"{name}.png").read_bytes())
                 row |= {
                     "file_sha256": found.file_sha256,
                     "width": found.width,

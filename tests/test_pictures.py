@@ -145,8 +145,9 @@ def test_a_size_that_no_table_holds_is_left_out(size):
 
 
 def test_missing_files_and_folders_are_missing(tmp_path: Path):
-    assert pictures.inspect(tmp_path / "no.png").status == "missing"
-    assert pictures.inspect(tmp_path).status == "missing"
+    (tmp_path / "folder").mkdir()
+    for name in ("no.png", "folder", "../no.png"):
+        assert pictures.read(tmp_path, name).status == "missing"
 
 
 @settings(max_examples=150, deadline=None)

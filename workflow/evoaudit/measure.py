@@ -25,7 +25,6 @@ from evoaudit.identity import canonical
 from evoaudit.known import Known
 from evoaudit.pictures import Inspected
 from evoaudit.screens import Screen
-from evoaudit.sources import jsonio
 from evoaudit.sources.base import Picture
 from evoaudit.store import text
 
@@ -42,9 +41,6 @@ _OPEN_PICTURES = 64
 _OPEN_BYTES = 100_000_000
 
 _UNKNOWN = {"state": "unknown", "changed_pixels": None, "changed_tiles": None, "tiles_x": None, "tiles_y": None, "tiles": None}
-
-#: Why a picture is not looked for at all.
-OUTSIDE = "the name leads out of the source's folder or is unsafe; name it relative to the folder, with / between parts"
 
 T = TypeVar("T")
 
@@ -135,8 +131,7 @@ class Measurer:
     def _data(self, picture: Picture) -> bytes | Inspected | None:
         """Read a picture's encoded bytes, or say what is wrong with its place."""
         if picture.load is None:
-            path = jsonio.confined(self.root, picture.file)
-            return Inspected("missing", detail=OUTSIDE) if path is None else pictures.read(path)
+            return pictures.read(self.root, picture.file)
         try:
             data = picture.load() or None
             return None if data is None else bytes(data)

@@ -26,8 +26,8 @@ from evoaudit import schema, sorting, store
 from evoaudit.actions import OPS
 from evoaudit.align import Aligned, align
 from evoaudit.errors import InputError, one_line
-from evoaudit.measure import OUTSIDE, Measured, Pairs, measured
-from evoaudit.pictures import Inspected
+from evoaudit.measure import Measured, Pairs, measured
+from evoaudit.pictures import OUTSIDE, Inspected
 from evoaudit.sources import MODULES, jsonio, reader
 from evoaudit.sources.base import Annotation, Picture, Skipped, Step, Trajectory
 from evoaudit.store import ROW_GROUP, Counts, TableWriter, drop_row, text

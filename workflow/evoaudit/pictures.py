@@ -14,7 +14,8 @@ from PIL import Image
 from evoaudit import screens
 from evoaudit.errors import InputError
 from evoaudit.screens import Change, Screen
-from evoaudit.sources import reader
+from evoaudit.sources import jsonio, reader
+from evoaudit.sources.base import Skipped
 from evoaudit.sources.jsonio import LFS_MAGIC, confined
 
 Status = Literal["ok", "missing", "lfs_pointer", "truncated", "too_large", "not_an_image"]
@@ -28,6 +29,9 @@ BYTES_LIMIT = 256 * 2**20
 
 #: Images whose description is remembered at most.
 MEMORY_LIMIT = 20_000
+
+#: Why a picture is not looked for at all.
+OUTSIDE = "the name leads out of the source's folder or is unsafe; name it relative to the folder, with / between parts"
 
 # The size is checked against our own limits before anything is decoded, so Pillow's warning about large pictures is
 # switched off rather than left to fire in the middle of a run; full-page screenshots exceed its default honestly.
@@ -61,19 +65,19 @@ class Inspected:
         return None if self.screen is None else self.screen.pixels
 
 
-def read(path: Path) -> bytes | Inspected:
+def read(root: Path, file: str) -> bytes | Inspected:
     """Read a picture's file, or say why it cannot be read; what is too large is cut."""
-    try:
-        if not path.is_file():
-            return Inspected("missing", detail="file not found")
-        with open(path, "rb") as handle:
-            return handle.read(BYTES_LIMIT + 1)
-    except (OSError, ValueError) as error:
-        return Inspected("missing", detail=getattr(error, "strerror", None) or "cannot be opened")
+    data = jsonio.contents(root, file, BYTES_LIMIT + 1)
+    if not isinstance(data, Skipped):
+        return data
+    if data.reason == "outside_root":
+        return Inspected("missing", detail=OUTSIDE)
+    none = data.reason == "missing" or data.detail == jsonio.NO_FILE
+    return Inspected("missing", detail="file not found" if none else data.detail or "cannot be opened")
 
 
 def inspect(
-    data: bytes | Path | None,
+    data: bytes | None,
     memory: dict[str, str] | None = None,
     known: Callable[[str], Inspected | None] | None = None,
 ) -> Inspected:
@@ -83,10 +87,6 @@ def inspect(
     of the file for what is known of it already; then nothing is decoded, and ``screen`` is None.
     Animations give their first frame, transparency is laid on white, EXIF rotation is ignored (screens have none).
     """
-    if isinstance(data, Path):
-        data = read(data)
-        if isinstance(data, Inspected):
-            return data
     if data is None:
         return Inspected("missing")
     digest = hashlib.sha256(data).hexdigest()

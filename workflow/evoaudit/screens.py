@@ -5,14 +5,13 @@ and one with a palette is kept as a byte a pixel. Names and measurements depend 
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-import scipy.fft
 from PIL import Image
 
 #: A pixel counts as changed if its largest channel difference exceeds this (of 255); a hover highlight of 20 levels does not.
@@ -26,10 +25,19 @@ BAND = 128 * TILE
 
 _OPAQUE = np.uint32(0xFF000000)
 _CODES = 256
+#: The word of every code of a grey picture.
+_GREYS = np.arange(_CODES, dtype=np.uint32) * np.uint32(0x010101) | _OPAQUE
+#: How light red, green and blue are, of 2 ** 16, as Pillow has it (ITU-R 601-2).
+_LIGHT = np.array((19_595, 38_470, 7_471, 0), np.uint32)
+#: The 8 lowest frequencies of 32 samples (DCT-II).
+_LOW = np.cos(np.pi / 64 * np.outer(np.arange(8), np.arange(1, 64, 2)))
+#: Difference of two frequencies' strengths (up to 2 ** 18) that no way of adding them up blurs.
+_CLEAR = 1e-6
 #: Pixels a run has at least on average for runs to be the shorter name.
 _NOISY = 4
 #: Multiplying eight bytes by this leaves their sum in the highest.
 _SUM = np.uint64(0x0101010101010101)
+_EIGHT = np.uint64(8)
 
 
 def is_place(numbers: Iterable[float | None]) -> bool:
@@ -45,8 +53,8 @@ class Screen:
     cells: np.ndarray
     #: (256,) uint32, the word of every code; None where cells are words.
     palette: np.ndarray | None
-    #: The codes that occur, in ascending order.
-    used: np.ndarray | None
+    #: Code → word, of the codes that occur, in ascending order.
+    used: Mapping[int, int]
     #: sha256 of the pixels.
     image_id: str
     #: Share of the commonest colour, 0…1; it is found on a grid of sample points.
@@ -102,21 +110,24 @@ def _named(cells: np.ndarray, palette: np.ndarray | None) -> Screen:
     height, width = cells.shape
     flat = cells.ravel()
     starts = _starts(flat)
-    colours, used = flat[starts], None
+    colours, used = flat[starts], {}
     if palette is not None:
-        used = np.flatnonzero(np.bincount(colours, minlength=_CODES))
-        colours = palette[colours]
-        new = colours[1:] != colours[:-1]
-        if not new.all():  # two codes of a palette may be one colour
-            new = np.concatenate(([True], new))
+        codes = np.flatnonzero(np.bincount(colours, minlength=_CODES))
+        used = dict(zip(codes.tolist(), palette[codes].tolist(), strict=True))
+        colours = palette.take(colours)
+        if len(set(used.values())) < len(used):  # two codes of one colour
+            new = np.concatenate(([True], colours[1:] != colours[:-1]))
             starts, colours = starts[new], colours[new]
     runs = len(starts) * _NOISY <= len(flat)
     mark = hashlib.sha256(f"{width}x{height}:{len(starts) if runs else 0}:".encode())
     for part in (starts.astype("<u4"), colours) if runs else (_words_of(cells, palette),):
         mark.update(np.ascontiguousarray(part))
-    commonest = np.flatnonzero(colours == _commonest(cells, palette, used))
-    blank = np.append(starts, len(flat))[commonest + 1].sum() - starts[commonest].sum()
-    return Screen(cells, palette, used, mark.hexdigest(), round(int(blank) / len(flat), 6))
+    commonest = _commonest(cells, used)
+    if palette is None:
+        share = np.diff(starts, append=len(flat))[colours == commonest].sum()
+    else:
+        share = sum(np.count_nonzero(cells == code) for code, colour in used.items() if colour == commonest)
+    return Screen(cells, palette, used, mark.hexdigest(), round(int(share) / len(flat), 6))
 
 
 def phash(screen: Screen) -> str:
@@ -125,21 +136,22 @@ def phash(screen: Screen) -> str:
     Of large pictures some rows and columns are looked at, 160 or more of each.
     """
     rows, columns = (max(1, side // 160) for side in screen.shape)
-    cells = np.ascontiguousarray(screen.cells[::rows, ::columns])
+    cells = screen.cells[::rows, ::columns]
     size = cells.shape[::-1]
     if screen.palette is None:
-        grey = Image.frombuffer("RGBX", size, cells, "raw", "RGBX", 0, 1).convert("RGB").convert("L")
+        grey = Image.frombuffer("RGBX", size, np.ascontiguousarray(cells), "raw", "RGBX", 0, 1).convert("RGB").convert("L")
     else:
-        grey = Image.frombuffer("L", size, cells.tobytes().translate(_greys(screen.palette)), "raw", "L", 0, 1)
-    low = scipy.fft.dctn(np.asarray(grey.resize((32, 32), Image.Resampling.BOX)), overwrite_x=True)[:8, :8].ravel()
-    middle = np.sort(low)[31:33].mean()
-    return np.packbits(low > middle).tobytes().hex()
+        lights = (screen.palette.view(np.uint8).reshape(-1, 4).dot(_LIGHT) + 0x8000 >> 16).astype(np.uint8)
+        grey = Image.frombuffer("L", size, cells.tobytes().translate(lights.tobytes()), "raw", "L", 0, 1)
+    grey = np.frombuffer(grey.resize((32, 32), Image.Resampling.BOX).tobytes(), np.uint8).reshape(32, 32).astype(float)
+    low = (_LOW @ grey @ _LOW.T).ravel()
+    below, above = np.sort(low)[31:33].tolist()
+    if above - below < _CLEAR:  # blank and regular screens, of which many a frequency has no strength but that of rounding
+        from scipy.fft import dctn
 
-
-def _greys(palette: np.ndarray) -> bytes:
-    """Return how light each colour of a palette is, as Pillow has it (ITU-R 601-2)."""
-    red, green, blue = (palette >> np.uint32(shift) & np.uint32(255) for shift in (0, 8, 16))
-    return (red * 19_595 + green * 38_470 + blue * 7_471 + 0x8000 >> 16).astype(np.uint8).tobytes()
+        low = dctn(grey)[:8, :8].ravel()
+        below = np.sort(low)[31:33].mean()
+    return np.packbits(low > below).tobytes().hex()
 
 
 def changes(a: Screen, b: Screen) -> Change:
@@ -147,32 +159,29 @@ def changes(a: Screen, b: Screen) -> Change:
 
     Source of threshold and tile: measurements on paired screens, where they miss hover highlights and keep a typed character.
     """
-    if a.palette is not None and b.palette is not None and a.cells.size and a.shape[1] % 8 == 0:
-        codes = _recoded(a, b)
-        if codes is not None:
-            return _code_changes(a, *codes)
+    if a.used and b.used and a.shape[1] % 8 == 0:
+        recoded = _recoded(a, b)
+        if recoded is not None:
+            return _code_changes(a.cells, *recoded)
     return word_changes(a.words, b.words)
 
 
 def _palette(image: Image.Image) -> np.ndarray | None:
     """Return the word of every code of a picture; None for palettes that are not red, green and blue."""
     if image.mode == "L":
-        return np.arange(_CODES, dtype=np.uint32) * np.uint32(0x010101) | _OPAQUE
-    colours = np.frombuffer(image.palette.tobytes() if image.palette.mode == "RGB" else b"", np.uint8)
-    if len(colours) < 3:
+        return _GREYS
+    given = len(image.palette.tobytes()) // 3 if image.palette.mode == "RGB" else 0
+    if not given:
         return None
-    colours = colours[: len(colours) // 3 * 3].reshape(-1, 3).astype(np.uint32)[:_CODES]
-    palette = np.full(_CODES, _OPAQUE, np.uint32)
-    palette[: len(colours)] |= colours[:, 0] | colours[:, 1] << 8 | colours[:, 2] << 16
+    colours = np.frombuffer(image.im.getpalette("RGB", "RGBX"), "<u4")[:given]
+    palette = np.full(_CODES, _OPAQUE)
+    palette[: len(colours)] |= colours
     return palette
 
 
 def _codes(image: Image.Image) -> np.ndarray:
-    """Return the bytes of a picture, shared where Pillow holds them in one piece."""
-    width, height = image.size
-    with suppress(ValueError):
-        return np.frombuffer(pa.array(image).buffers()[1], np.uint8, width * height).reshape(height, width)
-    return np.asarray(image)
+    """Return the bytes of a picture."""
+    return np.frombuffer(image.tobytes(), np.uint8).reshape(image.height, image.width)
 
 
 def _words(image: Image.Image) -> np.ndarray:
@@ -190,69 +199,64 @@ def _words(image: Image.Image) -> np.ndarray:
 
 def _starts(flat: np.ndarray) -> np.ndarray:
     """Return where runs of equal cells begin."""
-    if flat.itemsize > 1 or len(flat) < 64:
-        return np.concatenate(([0], np.flatnonzero(flat[1:] != flat[:-1]) + 1))
-    # Eight cells at a time against their right neighbours: in most places all are equal.
-    n = (len(flat) - 1) // 8
-    here, right = flat[: 8 * n].view("<u8"), flat[1 : 8 * n + 1].copy().view("<u8")
-    near = np.flatnonzero(here != right)
-    inside = np.flatnonzero((here[near] ^ right[near]).view(np.uint8) != 0)
-    tail = np.flatnonzero(flat[8 * n + 1 :] != flat[8 * n : -1]) + 8 * n
-    return np.concatenate(([0], (near * 8)[inside >> 3] + (inside & 7) + 1, tail + 1))
+    return np.concatenate(([0], np.flatnonzero(flat[1:] != flat[:-1]) + 1))
 
 
-def _commonest(cells: np.ndarray, palette: np.ndarray | None, used: np.ndarray | None) -> np.uint32:
+def _commonest(cells: np.ndarray, used: Mapping[int, int]) -> int:
     """Return the commonest colour of a grid of sample points, the darkest of several."""
     step = max(1, min(int(cells.size**0.5) // 64, *cells.shape))
     sample = cells[step // 2 :: step, step // 2 :: step]
-    if palette is None:
+    if not used:
         colours, counts = np.unique(sample, return_counts=True)
-    else:
-        colours, counts = palette[used], np.bincount(sample.ravel(), minlength=_CODES)[used]
-        if len(set(colours.tolist())) < len(colours):
-            colours, place = np.unique(colours, return_inverse=True)
-            counts = np.bincount(place, counts)
-    return colours[counts == counts.max()].min()
+        return int(colours[counts == counts.max()].min())
+    counts = np.bincount(sample.ravel(), minlength=_CODES).tolist()
+    found = dict.fromkeys(used.values(), 0)
+    for code, colour in used.items():
+        found[colour] += counts[code]
+    most = max(found.values())
+    return min(colour for colour, count in found.items() if count == most)
 
 
 def _words_of(cells: np.ndarray, palette: np.ndarray | None) -> np.ndarray:
     return cells if palette is None else palette.take(cells, mode="clip")
 
 
-def _recoded(a: Screen, b: Screen) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return the cells of ``b`` in codes of which those that ``a`` uses mean the same, with their palette and the codes both use.
+def _recoded(a: Screen, b: Screen) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the cells of ``b`` in codes of which those that ``a`` uses mean the same, and a palette of both.
 
     None where the two have too many colours for one palette.
     """
-    both = np.flatnonzero(np.bincount(np.concatenate((a.used, b.used)), minlength=_CODES))
-    if np.array_equal(a.palette[both], b.palette[both]):
-        return b.cells, b.palette, both
-    codes = dict(zip(a.palette[a.used].tolist(), a.used.tolist(), strict=True))
-    taken = set(a.used.tolist())
-    free = (code for code in range(_CODES) if code not in taken)
-    palette, table = a.palette.copy(), np.zeros(_CODES, np.uint8)
-    for code, colour in zip(b.used.tolist(), b.palette[b.used].tolist(), strict=True):
-        if colour not in codes:
-            codes[colour] = next(free, -1)
-            if codes[colour] < 0:
+    codes = {colour: code for code, colour in a.used.items()}
+    new: dict[int, int] = {}
+    free = (code for code in range(_CODES) if code not in a.used and code not in new)
+    table = bytearray(_CODES)
+    for code, colour in b.used.items():
+        to = codes.get(colour)
+        if to is None:
+            to = next(free, None) if code in a.used or code in new else code
+            if to is None:
                 return None
-            palette[codes[colour]] = colour
-        table[code] = codes[colour]
-    cells = np.frombuffer(b.cells.tobytes().translate(table.tobytes()), np.uint8).reshape(b.shape)
-    return cells, palette, np.concatenate((a.used, [code for code in codes.values() if code not in taken])).astype(np.intp)
+            codes[colour], new[to] = to, colour
+        table[code] = to
+    palette = a.palette.copy()
+    palette[list(new)] = list(new.values())
+    if all(table[code] == code for code in b.used):
+        return b.cells, palette
+    return np.frombuffer(b.cells.tobytes().translate(table), np.uint8).reshape(b.shape), palette
 
 
-def _code_changes(a: Screen, cells: np.ndarray, palette: np.ndarray, used: np.ndarray) -> Change:
+def _code_changes(a: np.ndarray, b: np.ndarray, palette: np.ndarray) -> Change:
     """Compare codes, eight at a time, and look up how far apart the colours are only where they differ."""
     height, width = a.shape
     down, across = -(-height // TILE), -(-width // TILE)
-    one, other = (np.ascontiguousarray(part).view("<u8").ravel() for part in (a.cells, cells))
+    one, other = (np.ascontiguousarray(part).view("<u8").ravel() for part in (a, b))
     at = np.flatnonzero(one != other)
-    pairs = one[at].view(np.uint8).astype(np.uint16)
-    pairs <<= 8
-    pairs |= other[at].view(np.uint8)
-    over = _apart(palette, used).take(pairs, mode="clip")
-    counts = (over.view(np.uint64) * _SUM) >> np.uint64(56)
+    one, other = one[at], other[at]
+    counts = _apart(one[:, None].view(np.uint8)[:, 0], other[:, None].view(np.uint8)[:, 0], palette).view(np.uint8) << 3
+    # Most of a screen is flat: where both have eight equal cells, the first speaks for all.
+    mixed = np.flatnonzero(((one ^ one >> _EIGHT | other ^ other >> _EIGHT) << _EIGHT) != 0)
+    apart = _apart(one[mixed].view(np.uint8), other[mixed].view(np.uint8), palette)
+    counts[mixed] = (apart.view(np.uint64) * _SUM) >> np.uint64(56)
     tiles = np.bincount(_tile_of(height, width)[at], counts, down * across)
     return Change(int(tiles.sum()), (tiles > 0).reshape(down, across))
 
@@ -264,13 +268,10 @@ def _tile_of(height: int, width: int) -> np.ndarray:
     return (rows[:, None] * -(-width // TILE) + pieces).ravel()
 
 
-def _apart(palette: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Return, for ``first << 8 | second``, whether the colours of two codes in use differ by more than the threshold."""
-    channels = palette[used].view(np.uint8).reshape(-1, 4)
-    one, two = channels[:, None], channels[None, :]
-    over = np.zeros((_CODES, _CODES), bool)
-    over[used[:, None], used] = ((np.maximum(one, two) - np.minimum(one, two)) > CHANGE_THRESHOLD).view(np.uint32)[..., 0] != 0
-    return over.ravel()
+def _apart(a: np.ndarray, b: np.ndarray, palette: np.ndarray) -> np.ndarray:
+    """Return whether the colours of codes differ by more than the threshold."""
+    x, y = (palette.take(codes, mode="clip").view(np.uint8) for codes in (a, b))
+    return (np.maximum(x, y) - np.minimum(x, y) > CHANGE_THRESHOLD).view(np.uint32) != 0
 
 
 def word_changes(a: np.ndarray, b: np.ndarray) -> Change:

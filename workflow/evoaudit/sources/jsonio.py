@@ -11,7 +11,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,7 +25,11 @@ LINE_LIMIT = 64 * 2**20
 VALUE_LIMIT = 4_000_000
 
 LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
+NO_FILE = "not a regular file"
 LFS_ADVICE = "a Git LFS pointer, not the file; run `git lfs pull` where it came from"
+
+#: Bytes read at a time at least.
+_PIECE = 2**16
 
 _BOM = b"\xef\xbb\xbf"
 IGNORED_FOLDERS = frozenset({".cache", ".git", "__MACOSX"})
@@ -57,19 +61,37 @@ def parse(raw: bytes | str, item: str, unit: str = "trajectory") -> Any | Skippe
 
 def read_bytes(root: Path, relative: str, limit: int = FILE_LIMIT, unit: str = "trajectory") -> bytes | Skipped:
     """Read a regular file under ``root`` whole, up to ``limit`` bytes, or say why not."""
-    path = regular(root, relative, unit)
-    if isinstance(path, Skipped):
-        return path
-    try:
-        with open(path, "rb") as handle:
-            raw = handle.read(limit + 1)
-    except OSError as error:
-        return Skipped(relative, "unreadable", error.strerror, unit)
+    raw = contents(root, relative, limit + 1, unit)
+    if isinstance(raw, Skipped):
+        return raw
     if len(raw) > limit:
         return Skipped(relative, "too_large", f"more than {limit:,} bytes", unit)
     if raw.startswith(LFS_MAGIC):
         return Skipped(relative, "lfs_pointer", LFS_ADVICE, unit)
     return raw
+
+
+def contents(root: Path, relative: str, limit: int, unit: str = "trajectory") -> bytes | Skipped:
+    """Read the first ``limit`` bytes of a regular file under ``root``, or say why not."""
+    found = _regular(root, relative, unit)
+    if isinstance(found, Skipped):
+        return found
+    path, size = found
+    parts, length = [], 0
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            # Asked for as much as there is: setting aside the limit's memory takes longer than reading a small file.
+            while length < limit and (part := os.read(file, min(limit - length, max(size + 1 - length, _PIECE)))):
+                parts.append(part)
+                length += len(part)
+                if length == size:
+                    break
+        finally:
+            os.close(file)
+    except OSError as error:
+        return Skipped(relative, "unreadable", error.strerror, unit)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def read_json(root: Path, relative: str, limit: int = FILE_LIMIT, unit: str = "trajectory") -> Any | Skipped:
@@ -123,6 +145,12 @@ def confined(root: Path, relative: object) -> Path | None:
     Refused: absolute paths, ``..``, drive letters, backslashes, control characters, lone surrogates, over-long names,
     and symbolic links whose end lies outside. The path need not exist.
     """
+    found = _place(root, relative)
+    return None if found is None else Path(found[0])
+
+
+def _place(root: Path, relative: object) -> tuple[str, os.stat_result | None] | None:
+    """Return what `confined` does, and what is known of the file there; None where it cannot be looked at."""
     if not isinstance(relative, str) or len(relative) > 4000 or not _SAFE.fullmatch(relative) or _DRIVE.match(relative):
         return None
     try:
@@ -130,37 +158,41 @@ def confined(root: Path, relative: object) -> Path | None:
             return None
         if len(relative.encode()) > 255 and any(len(part.encode()) > 255 for part in relative.split("/")):
             return None
-        path = os.path.join(root, relative)
-        inside, end = _resolved(str(root)), _resolved(path)
-        return Path(path) if end == inside or end.startswith(inside.rstrip("/") + "/") else None
+        top = str(root)
+        path = os.path.join(top, relative)
+        folder, name = os.path.split(path)
+        known, beside = _looked(os.lstat, path), _looked(os.stat, folder)
+        if beside is None or name in {"", "."} or (known is not None and stat.S_ISLNK(known.st_mode)):
+            known = _looked(os.stat, path)
+            inside = _holds(os.path.realpath(top), os.path.realpath(path))
+        else:  # most files stand beside others, so that the way to their folder was looked at before
+            inside = _leads_inside(top, folder, beside.st_dev, beside.st_ino)
+        return (path, known) if inside else None
     except (OSError, ValueError, RuntimeError):  # UnicodeEncodeError is a ValueError; link loops are RuntimeErrors before 3.13
         return None
 
 
-def _resolved(path: str) -> str:
-    """Resolve a path whose folder was most likely resolved before; only the last part is looked at anew."""
-    folder, name = os.path.split(path)
-    if name not in {"", "."} and not os.path.islink(path):
-        try:
-            found = os.stat(folder or ".")
-        except OSError:
-            return os.path.realpath(path)
-        return os.path.join(_resolved_folder(folder, found.st_dev, found.st_ino), name)
-    return os.path.realpath(path)
+def _looked(at: Callable[[str], os.stat_result], path: str) -> os.stat_result | None:
+    try:
+        return at(path)
+    except OSError:
+        return None
 
 
 @lru_cache(maxsize=4096)
-def _resolved_folder(folder: str, _device: int, _inode: int) -> str:
-    return os.path.realpath(folder)
+def _leads_inside(root: str, folder: str, _device: int, _inode: int) -> bool:
+    return _holds(os.path.realpath(root), os.path.realpath(folder))
+
+
+def _holds(folder: str, path: str) -> bool:
+    """Return whether a resolved path is the folder or lies under it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def is_file(root: Path, relative: object) -> bool:
     """Return whether ``relative`` names a regular file confined to ``root``."""
-    path = confined(root, relative)
-    try:
-        return path is not None and stat.S_ISREG(path.stat().st_mode)
-    except OSError:
-        return False
+    found = _place(root, relative)
+    return found is not None and found[1] is not None and stat.S_ISREG(found[1].st_mode)
 
 
 def walk(root: Path, closed: list[Skipped] | None = None) -> Iterator[tuple[str, list[str]]]:
@@ -286,13 +318,20 @@ def as_dict(value: Any) -> dict:
 
 def regular(root: Path, relative: str, unit: str = "trajectory") -> Path | Skipped:
     """Return the path of a regular file confined to ``root``, or say why it is none."""
-    path = confined(root, relative)
-    if path is None:
+    found = _regular(root, relative, unit)
+    return found if isinstance(found, Skipped) else Path(found[0])
+
+
+def _regular(root: Path, relative: str, unit: str) -> tuple[str, int] | Skipped:
+    """Return what `regular` does, and the file's size in bytes."""
+    found = _place(root, relative)
+    if found is None:
         return Skipped(str(relative), "outside_root", "the name is unsafe or leads out of the source's folder", unit)
+    path, known = found
     try:
-        mode = path.stat().st_mode
+        known = known or os.stat(path)
     except FileNotFoundError:
         return Skipped(relative, "missing", "file not found", unit)
     except OSError as error:
         return Skipped(relative, "unreadable", error.strerror, unit)
-    return path if stat.S_ISREG(mode) else Skipped(relative, "unreadable", "not a regular file", unit)
+    return (path, known.st_size) if stat.S_ISREG(known.st_mode) else Skipped(relative, "unreadable", NO_FILE, unit)

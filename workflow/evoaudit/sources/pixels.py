@@ -8,13 +8,8 @@ from evoaudit.sources.base import Skipped
 
 def png_size(root: Path, file: str) -> tuple[int, int] | None:
     """Return (width, height) of a PNG file under ``root``, or None if it is not one."""
-    path = jsonio.regular(root, file)
-    if isinstance(path, Skipped):
-        return None
-    try:
-        with open(path, "rb") as handle:
-            head = handle.read(24)
-    except OSError:
+    head = jsonio.contents(root, file, 24)
+    if isinstance(head, Skipped):
         return None
     if len(head) < 24 or not head.startswith(b"\x89PNG\r\n\x1a\n") or head[12:16] != b"IHDR":
         return None
