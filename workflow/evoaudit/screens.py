@@ -53,7 +53,7 @@ class Screen:
     cells: np.ndarray
     #: (256,) uint32, the word of every code; None where cells are words.
     palette: np.ndarray | None
-    #: Code → word, of the codes that occur, in ascending order.
+    #: Word → code, of the words that occur; empty where cells are words.
     used: Mapping[int, int]
     #: sha256 of the pixels.
     image_id: str
@@ -112,21 +112,24 @@ def _named(cells: np.ndarray, palette: np.ndarray | None) -> Screen:
     starts = _starts(flat)
     colours, used = flat[starts], {}
     if palette is not None:
-        codes = np.flatnonzero(np.bincount(colours, minlength=_CODES))
-        used = dict(zip(codes.tolist(), palette[codes].tolist(), strict=True))
+        codes = np.flatnonzero(np.bincount(colours, minlength=_CODES)).tolist()
+        words = palette[codes].tolist()
+        used = dict(zip(words, codes, strict=True))
+        if len(used) < len(codes):  # two codes of one colour
+            table = bytearray(_CODES)
+            for code, word in zip(codes, words, strict=True):
+                table[code] = used[word]
+            return _named(_translated(cells, table), palette)
         colours = palette.take(colours)
-        if len(set(used.values())) < len(used):  # two codes of one colour
-            new = np.concatenate(([True], colours[1:] != colours[:-1]))
-            starts, colours = starts[new], colours[new]
     runs = len(starts) * _NOISY <= len(flat)
     mark = hashlib.sha256(f"{width}x{height}:{len(starts) if runs else 0}:".encode())
     for part in (starts.astype("<u4"), colours) if runs else (_words_of(cells, palette),):
         mark.update(np.ascontiguousarray(part))
-    commonest = _commonest(cells, used)
+    commonest = _commonest(cells, palette)
     if palette is None:
         share = np.diff(starts, append=len(flat))[colours == commonest].sum()
     else:
-        share = sum(np.count_nonzero(cells == code) for code, colour in used.items() if colour == commonest)
+        share = np.count_nonzero(cells == commonest)
     return Screen(cells, palette, used, mark.hexdigest(), round(int(share) / len(flat), 6))
 
 
@@ -202,19 +205,16 @@ def _starts(flat: np.ndarray) -> np.ndarray:
     return np.concatenate(([0], np.flatnonzero(flat[1:] != flat[:-1]) + 1))
 
 
-def _commonest(cells: np.ndarray, used: Mapping[int, int]) -> int:
-    """Return the commonest colour of a grid of sample points, the darkest of several."""
+def _commonest(cells: np.ndarray, palette: np.ndarray | None) -> int:
+    """Return the cell that is the commonest of a grid of sample points, that of the darkest colour of several."""
     step = max(1, min(int(cells.size**0.5) // 64, *cells.shape))
     sample = cells[step // 2 :: step, step // 2 :: step]
-    if not used:
-        colours, counts = np.unique(sample, return_counts=True)
-        return int(colours[counts == counts.max()].min())
-    counts = np.bincount(sample.ravel(), minlength=_CODES).tolist()
-    found = dict.fromkeys(used.values(), 0)
-    for code, colour in used.items():
-        found[colour] += counts[code]
-    most = max(found.values())
-    return min(colour for colour, count in found.items() if count == most)
+    if palette is None:
+        found, counts = np.unique(sample, return_counts=True)
+        return int(found[counts == counts.max()].min())
+    counts = np.bincount(sample.ravel())
+    found = np.flatnonzero(counts == counts.max())
+    return int(found[palette[found].argmin()])
 
 
 def _words_of(cells: np.ndarray, palette: np.ndarray | None) -> np.ndarray:
@@ -226,23 +226,24 @@ def _recoded(a: Screen, b: Screen) -> tuple[np.ndarray, np.ndarray] | None:
 
     None where the two have too many colours for one palette.
     """
-    codes = {colour: code for code, colour in a.used.items()}
-    new: dict[int, int] = {}
-    free = (code for code in range(_CODES) if code not in a.used and code not in new)
-    table = bytearray(_CODES)
-    for code, colour in b.used.items():
-        to = codes.get(colour)
+    codes, taken = dict(a.used), set(a.used.values())
+    free = (code for code in range(_CODES) if code not in taken)
+    palette, table = a.palette.copy(), bytearray(_CODES)
+    for word, code in b.used.items():
+        to = codes.get(word)
         if to is None:
-            to = next(free, None) if code in a.used or code in new else code
+            to = next(free, None) if code in taken else code
             if to is None:
                 return None
-            codes[colour], new[to] = to, colour
+            taken.add(to)
+            palette[to] = word
         table[code] = to
-    palette = a.palette.copy()
-    palette[list(new)] = list(new.values())
-    if all(table[code] == code for code in b.used):
-        return b.cells, palette
-    return np.frombuffer(b.cells.tobytes().translate(table), np.uint8).reshape(b.shape), palette
+    same = all(table[code] == code for code in b.used.values())
+    return b.cells if same else _translated(b.cells, table), palette
+
+
+def _translated(cells: np.ndarray, table: bytearray) -> np.ndarray:
+    return np.frombuffer(cells.tobytes().translate(table), np.uint8).reshape(cells.shape)
 
 
 def _code_changes(a: np.ndarray, b: np.ndarray, palette: np.ndarray) -> Change:
