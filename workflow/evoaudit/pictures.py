@@ -16,7 +16,7 @@ from evoaudit.errors import InputError
 from evoaudit.screens import Change, Screen
 from evoaudit.sources import jsonio, reader
 from evoaudit.sources.base import Skipped
-from evoaudit.sources.jsonio import LFS_MAGIC, confined
+from evoaudit.sources.jsonio import LFS_MAGIC
 
 Status = Literal["ok", "missing", "lfs_pointer", "truncated", "too_large", "not_an_image"]
 
@@ -146,16 +146,19 @@ def encoded_bytes(root: Path, file: str, member: str | None = None, kind: str | 
     ``member`` is null for plain files; otherwise the reader of ``kind`` knows what it means (for Parquet shards, the
     0-based row, whose ``screenshot`` column is read; that is also the default for ``.parquet`` files).
     """
-    path = confined(root, file)
+    root = Path(root)
     try:
-        if path is None or not path.is_file():  # a pipe would never end
-            raise FileNotFoundError
-        data = path.read_bytes() if member is None else reader(kind or "mind2web").load(Path(root), file, member)
-        if not data:
+        if member is None:
+            data = jsonio.contents(root, file, BYTES_LIMIT)
+        elif jsonio.is_file(root, file):  # a pipe would never end
+            data = reader(kind or "mind2web").load(root, file, member)
+        else:
+            data = None
+        if not data or isinstance(data, Skipped):
             raise FileNotFoundError
         return data
     except Exception:  # a reader's own library may raise anything over a file that has changed
-        where = f"{Path(root, file)}" + (f" row {member}" if member is not None else "")
+        where = f"{root / file}" + (f" row {member}" if member is not None else "")
         raise InputError(where, "picture is gone since the source was read", _MEND) from None
 
 

@@ -36,6 +36,9 @@ class Place:
     kind: str | None
     file_sha256: str | None
 
+    def __str__(self) -> str:
+        return str(self.root / self.file)
+
 
 def find(normalised: Sequence[Path], roots: Mapping[str, Path], wanted: Iterable[str]) -> list[Place]:
     """Find where pictures lie, in the order in which their files are best read."""
@@ -77,15 +80,13 @@ def decoded(place: Place) -> Image.Image:
     """Decode a picture to opaque RGB; raises `InputError` if it is not the one its source held when it was read."""
     data = pictures.encoded_bytes(place.root, place.file, place.member, place.kind)
     check(place, data)
-    return pictures.decode(data, place.root / place.file)
+    return pictures.decode(data, place)
 
 
 def check(place: Place, data: bytes) -> None:
     """Refuse encoded bytes that are others than were measured."""
     if place.file_sha256 is not None and hashlib.sha256(data).hexdigest() != place.file_sha256:
-        raise InputError(
-            place.root / place.file, "picture has changed since the source was read", "restore it, or normalise the source again"
-        )
+        raise InputError(place, "picture has changed since the source was read", "restore it, or normalise the source again")
 
 
 def encode(place: Place, side: int) -> tuple[int, int, str, bytes]:
