@@ -190,6 +190,7 @@ def measured(
     items: Iterable[tuple[T, Pairs | None]], source: str, root: Path, known: Path | None, workers: int
 ) -> Iterator[tuple[T, Measured | None]]:
     """Yield every item with what its pictures had to say, in the order given; items without pairs pass through."""
+    pictures.keep_memory()
     alone = Measurer(source, root, None if known is None else Known(known))
     spent = 0.0
     stream = iter(items)
@@ -286,6 +287,7 @@ _here: Measurer | None = None
 
 def _start(source: str, root: Path, known: Path | None) -> None:
     global _here
+    pictures.keep_memory()
     threading.Thread(target=_follow, daemon=True).start()
     _here = Measurer(source, root, None if known is None else Known(known))
 

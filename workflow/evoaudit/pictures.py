@@ -1,9 +1,11 @@
 """Pictures: judging encoded bytes, decoding them once, finding them again."""
 
+import ctypes
 import hashlib
 import io
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -32,6 +34,10 @@ MEMORY_LIMIT = 20_000
 
 #: Why a picture is not looked for at all.
 OUTSIDE = "the name leads out of the source's folder or is unsafe; name it relative to the folder, with / between parts"
+
+#: Options of GNU's allocator: bytes free at the end of the heap before they go back (M_TRIM_THRESHOLD), bytes got ahead of
+#: need (M_TOP_PAD), bytes of a block that comes and goes alone (M_MMAP_THRESHOLD).
+_MEMORY = {-1: 2**26, -2: 2**22, -3: 2**25}
 
 # The size is checked against our own limits before anything is decoded, so Pillow's warning about large pictures is
 # switched off rather than left to fire in the middle of a run; full-page screenshots exceed its default honestly.
@@ -63,6 +69,14 @@ class Inspected:
     def pixels(self) -> np.ndarray | None:
         """Return the picture as (height, width, 3) uint8, or None."""
         return None if self.screen is None else self.screen.pixels
+
+
+def keep_memory() -> None:
+    """Let the memory of one picture serve the next, where the C library can: to get it anew, page by page, takes as long as a resize."""
+    with suppress(AttributeError, OSError, TypeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for option, size in _MEMORY.items():
+            mallopt(option, size)
 
 
 def read(root: Path, file: str) -> bytes | Inspected:

@@ -103,6 +103,7 @@ def write(folder: Path, places: Sequence[Place], side: int, threads: int = 1) ->
 
     Pictures are read in the order of their files and wait on disk until all are there, so memory stays bounded.
     """
+    pictures.keep_memory()
     index: dict[str, tuple[int, int, int, int, str]] = {}
     with TemporaryFile(dir=folder) as spool:
         for place, (width, height, resampling, data) in _encoded(places, side, threads):
