@@ -9,6 +9,7 @@ from pathlib import Path
 import imagehash
 import numpy as np
 import pytest
+import scipy.fft
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
@@ -279,6 +280,28 @@ def test_the_perceptual_hash_is_that_of_imagehash(pair):
     for pixels in pair:
         small = Image.fromarray(pixels).convert("L").resize((32, 32), Image.Resampling.BOX)
         assert pictures.inspect(encoded(Image.fromarray(pixels))).phash == str(imagehash.phash(small))
+
+
+def test_a_blank_screen_has_its_mean_alone_above_the_median():
+    assert pictures.inspect(encoded(Image.new("RGB", (640, 400), (9, 99, 200)))).phash == "8000000000000000"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**31), st.sampled_from(["rows", "columns", "mirrored", "turned", "checks", "noise"]))
+def test_a_perceptual_hash_is_scipys_where_many_a_frequency_has_no_strength(seed, shape):
+    rng = np.random.default_rng(seed)
+    grey = rng.integers(0, 256, (32, 32), dtype=np.uint8)
+    grey = {
+        "rows": np.repeat(grey[:, :1], 32, axis=1),
+        "columns": np.repeat(grey[:1], 32, axis=0),
+        "mirrored": np.minimum(grey, grey[:, ::-1]),
+        "turned": np.minimum(grey, grey[::-1, ::-1]),
+        "checks": np.tile(grey[:2, :2], (16, 16)),
+        "noise": grey,
+    }[shape]
+    low = scipy.fft.dctn(grey)[:8, :8].ravel()
+    expected = np.packbits(low > np.sort(low)[31:33].mean()).tobytes().hex()
+    assert pictures.inspect(encoded(Image.fromarray(grey))).phash == expected
 
 
 def test_grey_and_colour_files_of_one_screen_have_one_id():

@@ -124,6 +124,31 @@ def test_links_may_not_leave_the_root(tmp_path):
     assert list(jsonio.files(root, ".json")) == ["file.json", "in.json", "self.json"]
 
 
+def test_a_link_to_nothing_is_missing_and_one_into_a_folder_reached_before_is_looked_at_anew(tmp_path):
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    write(root / "a" / "in.json", {"n": 1})
+    write(outside / "in.json", {"n": 2})
+    (root / "a" / "gone.json").symlink_to(root / "a" / "none.json")
+    assert jsonio.read_json(root, "a/in.json") == {"n": 1}
+    assert jsonio.read_json(root, "a/gone.json").reason == "missing"
+    assert jsonio.read_json(root, "a/none.json").reason == jsonio.read_json(root, "b/none.json").reason == "missing"
+    (root / "a").rename(root / "b")
+    (root / "a").symlink_to(outside)
+    assert jsonio.read_json(root, "a/in.json").reason == "outside_root"
+    assert jsonio.read_json(root, "b/in.json") == {"n": 1}
+
+
+@pytest.mark.parametrize("size", [0, 1, 2**16, 2**16 + 1, 200_000])
+def test_a_file_is_read_to_its_end_or_to_the_limit(tmp_path, monkeypatch, size):
+    data = bytes(n % 251 for n in range(size))
+    write(tmp_path / "x", data)
+    assert jsonio.contents(tmp_path, "x", 2**20) == data
+    assert jsonio.contents(tmp_path, "x", 1000) == data[:1000]
+    read = os.read
+    monkeypatch.setattr(jsonio.os, "read", lambda file, n: read(file, min(n, 70_000)))  # as file systems over a network may
+    assert jsonio.contents(tmp_path, "x", 2**20) == data
+
+
 def test_special_files_are_not_opened(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     assert jsonio.read_json(tmp_path, "pipe.json").reason == "unreadable"
