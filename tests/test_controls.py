@@ -96,7 +96,7 @@ def folder(tmp_path_factory) -> Path:
         "models": [
             {"name": "m", "group": "open", "provider": "openai"},
             {"name": "Qwen3.5-27B", "group": "open", "provider": "openai"},
-            {"name": "image-similarity", "group": "open", "provider": "builtin"},
+            {"name": "image-similarity", "group": "baseline", "provider": "builtin"},
         ],
         "judges": [],
     }
@@ -129,7 +129,7 @@ def test_every_model_and_condition_that_ran_is_there_solvers_first(folder):
 def test_a_task_that_a_condition_does_not_ask_is_empty_and_said_to_be(folder):
     row = rows(folder, "shortcut_controls")[-1]
     assert (row["t1"], row["t3"], row["t1_kendall_tau"], row["t1_low"], row["t3_high"]) == (None,) * 5
-    assert row["t2_top1"] == pytest.approx(100 / 3) and row["note"] == "asks no T1 or T3"
+    assert row["t2_top1"] == pytest.approx(100 / 3) and row["note"] == "asks no T1 or T3; 3 of 4 T2 items answered"
     assert (row["n_asked"], row["n_answered"], row["n_unanswered"]) == (4, 3, 1)
 
 

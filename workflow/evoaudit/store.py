@@ -111,8 +111,9 @@ def check(table: pa.Table, name: str, rows: list[dict] | None = None) -> pa.Tabl
     """Return ``table`` if it is exactly the declared table ``name``, else raise ``ValueError``."""
     declared = schema.TABLES[name]
     if rows:
+        names = set(declared.names)
         for row in rows:
-            if stray := row.keys() - set(declared.names):
+            if stray := row.keys() - names:
                 raise ValueError(f"{name}: columns {sorted(stray)} are not in the schema")
     if table.schema.names != declared.names or table.schema.types != declared.types:
         raise ValueError(f"{name}: schema differs: {table.schema.names} != {declared.names}")
