@@ -25,10 +25,10 @@ FORMAT = {
     "select": 1,
     "replay": 1,
     "combine": 2,
-    "stats": 4,
+    "stats": 5,
     "tables": 3,
     "figures": 3,
-    "report": 2,
+    "report": 3,
     "export": 2,
 }
 

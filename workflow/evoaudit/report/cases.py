@@ -1,9 +1,10 @@
 """Example trajectories of the audit: what the agent did, what raters said, what rules found."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from evoaudit.places import trajectory_page
 from evoaudit.report import layout, load
 from evoaudit.report.examples import TEXT, Frame, spread
 from evoaudit.report.load import Inputs
@@ -57,10 +58,12 @@ class Case:
     end: Frame | None
     planted: str
     simulated: bool
+    #: Address of its own page, from the run's folder; empty where it has none.
+    page: str = ""
 
 
-def cases(inputs: Inputs, limit: int, seed: int) -> tuple[list[Case], int]:
-    """Choose audited trajectories, wrong verdicts first, and return them with how many were audited."""
+def cases(inputs: Inputs, limit: int, seed: int, paged: Collection[str] = ()) -> tuple[list[Case], int]:
+    """Choose audited trajectories, wrong verdicts first, and return them with how many were audited; ``paged`` have a page of their own."""
     if limit < 1 or not load.has(inputs.sample, "sample"):
         return [], 0
     drawn = [row for row in load.rows([inputs.sample], "sample") if row["status"] == "analysed"]
@@ -75,7 +78,20 @@ def cases(inputs: Inputs, limit: int, seed: int) -> tuple[list[Case], int]:
         return place, (found["category"] or "") if found["verdict"] == "gf" else ""
 
     chosen = spread(drawn, group, lambda row: (rank(seed, "report-cases", row["trajectory_id"]), row["trajectory_id"]), limit)
+    made = told(inputs, chosen)
+    for row, case in zip(chosen, made, strict=True):
+        case.page = trajectory_page(row["trajectory_id"]) if row["trajectory_id"] in paged else ""
+    return made, len(drawn)
+
+
+def told(inputs: Inputs, chosen: list[dict], frames: int = FRAMES) -> list[Case]:
+    """Return what the run knows of the ``chosen`` rows of the sample, or of trajectories, with at most ``frames`` screens each."""
     ids = {row["trajectory_id"] for row in chosen}
+    final = (
+        {row["trajectory_id"]: row for row in load.rows([inputs.final], "final", trajectory_id=ids)}
+        if load.has(inputs.final, "final")
+        else {}
+    )
     facts = {row["trajectory_id"]: row for row in load.rows(inputs.normalised, "trajectories", trajectory_id=ids)}
     planted = {row["trajectory_id"]: row for row in load.rows(inputs.normalised, "truth", trajectory_id=ids)}
     oracles = _grouped(load.rows(inputs.normalised, "oracle_results", trajectory_id=ids))
@@ -107,9 +123,17 @@ def cases(inputs: Inputs, limit: int, seed: int) -> tuple[list[Case], int]:
                 changes,
                 [*judgments.get(id, []), *_by_people(labels.get(id, []), judgments.get(id, []))],
                 signals.get(id, []),
+                frames,
             )
         )
-    return made, len(drawn)
+    return made
+
+
+def pictures(made: Iterable[Case]) -> set[str]:
+    """Return the pictures that cases show."""
+    found = {shot.frame.picture for case in made for shot in case.shots if isinstance(shot, Shot)}
+    found |= {case.end.picture for case in made if case.end}
+    return {name for name in found if name}
 
 
 def _grouped(rows: Iterable[dict]) -> dict[str, list[dict]]:
@@ -152,6 +176,7 @@ def _case(
     changes: dict,
     judgments: list[dict],
     signals: list[dict],
+    frames: int,
 ) -> Case:
     facts = facts or {}
     verdict, category = (final["verdict"], final["category"]) if final else ("", None)
@@ -162,7 +187,7 @@ def _case(
         ("Benchmark", row["benchmark"]),
         ("Agent", row["agent"]),
         ("Task", row["task_id"]),
-        ("Released verdict", _released(oracles) or row["verdict"]),
+        ("Released verdict", _released(oracles) or row.get("verdict")),
         ("Final answer", facts.get("answer")),
         ("Reference", facts.get("reference")),
     ]
@@ -175,7 +200,7 @@ def _case(
         verdict_words=verdict_words(verdict, category),
         labels=_labels(final, judgments),
         signals=_signals(signals),
-        shots=_shots(steps, changes, evidence),
+        shots=_shots(steps, changes, evidence, frames),
         end=Frame(last, "at the end", "Screen after the last step") if last else None,
         planted=_planted(planted) if planted else "",
         simulated=row["simulated"],
@@ -229,11 +254,11 @@ def _planted(planted: dict) -> str:
     return words + (f"; look-alike beside it: {plain(planted['lookalike'], 60)}" if planted["lookalike"] else "")
 
 
-def _shots(steps: list[dict], changes: dict, evidence: set[int]) -> list[Shot | int]:
+def _shots(steps: list[dict], changes: dict, evidence: set[int], frames: int) -> list[Shot | int]:
     """Choose the steps that are shown, evidence and both ends first; a number stands for steps left out."""
     places = range(len(steps))
     wanted = [0, len(steps) - 1, *(i for i in places if steps[i]["step"] in evidence), len(steps) - 2, *places]
-    shown = sorted(set(list(dict.fromkeys(i for i in wanted if 0 <= i < len(steps)))[:FRAMES]))
+    shown = sorted(set(list(dict.fromkeys(i for i in wanted if 0 <= i < len(steps)))[:frames]))
     made: list[Shot | int] = []
     last = -1
     for i in [*shown, len(steps)]:

@@ -55,7 +55,7 @@ SECTIONS = (
         "Which verdicts to distrust",
         "A benchmark's verdict is wrong when its checker rejected work that did the task (an evaluator false negative) or when the "
         "task could not be done at all (a broken task). Only the rest are failures of the agent.",
-        ("audit_verdicts", "audit_estimate", "audit_diagnoses", "corrected_scores"),
+        ("audit_verdicts", "audit_estimate", "audit_diagnoses", "corrected_scores", "suspects"),
         ("verdicts_by_benchmark", "diagnoses", "rank_shift"),
     ),
     Section(
@@ -70,7 +70,7 @@ SECTIONS = (
         "What can be found without a model",
         "A repeated action on an unchanged screen, a challenge page, an answer that matches the reference in another form: rules find "
         "these at no cost. Here they are compared with what is known about each trajectory.",
-        ("noop_probe", "planted_truth"),
+        ("noop_probe", "signal_check", "planted_truth"),
         ("noop_probe",),
     ),
     Section(

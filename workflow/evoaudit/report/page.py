@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from evoaudit.jsonfile import read_json
-from evoaudit.report import cases, drops, inline, layout, load, questions, tables
+from evoaudit.report import cases, drops, inline, layout, load, questions, tables, trajectories
 from evoaudit.report import summary as summaries
 from evoaudit.report.load import Inputs
 from evoaudit.report.pictures import want_originals, want_prepared
@@ -66,7 +66,8 @@ def build(
     draw = seed or 0
     found = load.tables(inputs.stats)
     asked = {task: questions.questions(inputs, task, max_items, draw) for task in TASKS}
-    audited = cases.cases(inputs, max_items, draw)
+    paged = trajectories.chosen(inputs)
+    audited = cases.cases(inputs, max_items, draw, {row["trajectory_id"] for row in paged})
     dropped = drops.drops(inputs, max_items, draw)
     thumbs = Thumbs(folder)
     _pictures(thumbs, inputs, asked, audited, dropped, threads)
@@ -84,6 +85,7 @@ def build(
         share *= 2
     (folder / "index.html").write_text(html, encoding="utf-8", newline="\n")
     thumbs.drop(_shown(context))
+    trajectories.write(folder, inputs, paged, plain(name, 80), threads)
     return summary.totals
 
 
@@ -106,8 +108,7 @@ def _cut(asked: dict, audited: tuple, dropped: tuple, share: int) -> dict[str, A
 def _frames(asked: list, audited: list, dropped: list) -> tuple[set[str], set[str]]:
     """Return the pictures as models saw them, and those of the sources."""
     prepared = {frame.picture for question in asked for frame in question.frames}
-    originals = {shot.frame.picture for case in audited for shot in case.shots if isinstance(shot, cases.Shot)}
-    originals |= {case.end.picture for case in audited if case.end}
+    originals = cases.pictures(audited)
     originals |= {frame.picture for drop in dropped for frame in drop.frames}
     return {name for name in prepared if name}, {name for name in originals if name}
 

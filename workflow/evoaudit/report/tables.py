@@ -1,5 +1,6 @@
 """A table as the page shows it: headings in words, numbers rounded and aligned, an estimate and its interval in one cell."""
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,8 @@ from evoaudit.tables.spec import said
 ESTIMATES = ("value", "difference", "estimate")
 #: Characters from which a cell is wrapped as prose.
 PROSE = 40
+#: What a link may look like: a file of the run's folder and nothing else.
+LINK = r"[a-z0-9]+/[a-z0-9]+\.html"
 FIGURE_SPACE = "\N{FIGURE SPACE}"
 
 
@@ -36,6 +39,8 @@ class Cell:
     #: What stands in, unseen, for an interval that is missing.
     gap: str = ""
     sort: str = ""
+    #: Where the cell leads, a path from the page.
+    href: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,8 @@ def _classes(**flags: bool) -> str:
 
 def _text_cell(row: dict, column: Column) -> Cell:
     value = row.get(column.name)
+    if column.kind == "link" and isinstance(value, str) and re.fullmatch(LINK, value):
+        return Cell("replay", _classes(extra=column.extra), href=value)
     text = cell(said(value) if column.kind == "name" and isinstance(value, str) else value)
     return Cell(text, _classes(long=len(text) > PROSE, extra=column.extra))
 

@@ -122,8 +122,9 @@ class _Section:
             inside = {file: sha256 for file, sha256 in self.files.items() if file.split("/")[0] == top}
             if not _same(target, top, inside):
                 self._put(target, top, list(inside))
-        if self.stage == "report" and "assets" not in tops:
-            _remove(target / "assets")
+        for top in ("assets", "trajectories") if self.stage == "report" else ():
+            if top not in tops:
+                _remove(target / top)
 
     def _put(self, target: Path, top: str, files: list[str]) -> None:
         """Write ``top``, a file or the folder of ``files``, beside its place, then swap it in."""

@@ -609,18 +609,49 @@ def noop_probe(audit: Audit) -> list[dict]:
     rows = []
     for truth, known in truths.items():
         for rule in sorted(fired, key=_rule_order):
-            members = [
-                {
-                    "trajectory_id": one,
-                    "benchmark": audit.run.trajectories[one].benchmark,
-                    "simulated": audit.run.trajectories[one].simulated,
-                    "outcome": 2 * fired[rule][one] + known[one],
-                }
-                for one in sorted(set(known) & set(fired[rule]) & set(audit.run.trajectories))
+            rows += [
+                _hits(audit, rule, truth, name, chosen)
+                for name, chosen in audit.pools(_outcomes(audit, fired[rule], known), benchmark_order)
             ]
-            rows += [_hits(audit, rule, truth, name, chosen) for name, chosen in audit.pools(members, benchmark_order)]
     if not rows:
         raise Empty("No trajectory has both signals and a truth (labels, annotations or a planted fault).")
+    return rows
+
+
+def _outcomes(audit: Audit, fired: dict[str, bool], known: dict[str, bool]) -> list[dict]:
+    """Return the trajectories for which both are known; outcomes are 3 hit, 2 false alarm, 1 miss, 0 rightly silent."""
+    return [
+        {
+            "trajectory_id": one,
+            "benchmark": audit.run.trajectories[one].benchmark,
+            "simulated": audit.run.trajectories[one].simulated,
+            "outcome": 2 * fired[one] + known[one],
+        }
+        for one in sorted(set(known) & set(fired) & set(audit.run.trajectories))
+    ]
+
+
+def signal_check(audit: Audit) -> list[dict]:
+    """Return how far each free signal can be trusted: against the final labels and against what was planted, by benchmark."""
+    fired = {name: flags for name, flags in _signals(audit).items() if name in SIGNALS and name not in NOOP_RULES}
+    failed = {one for one, verdict in audit.run.released.items() if verdict == "fail"}
+    truths = {
+        "planted": {one: row["outcome"] for one, row in audit.run.truth.items() if one in failed},
+        "label": {
+            row["trajectory_id"]: row["verdict"]
+            for row in audit.run.rows(audit.run.folders.final, "final")
+            if row["trajectory_id"] in failed
+        },
+    }
+    rows = []
+    for truth, known in truths.items():
+        for name in sorted(fired):
+            meant = {one: verdict == SIGNALS[name] for one, verdict in known.items()}
+            for benchmark, chosen in audit.pools(_outcomes(audit, fired[name], meant), benchmark_order):
+                found = _hits(audit, name, truth, benchmark, chosen)
+                rows.append({"signal": found.pop("rule"), "argues": SIGNALS[name], **found})
+    if not rows:
+        raise Empty("No released FAIL has both signals and a truth (labels or a planted fault).")
     return rows
 
 
@@ -783,7 +814,14 @@ def _corrected(audit: Audit, benchmark: str, members: dict[str, list[str]], audi
         row["rank_released"] = 1 + sum(other["released"] > row["released"] for other in rows)
         if not np.isnan(row["corrected"]):
             row["rank_low"], row["rank_high"] = (int(end) for end in np.quantile(ranks[:, place], [tail, 1 - tail], method="inverted_cdf"))
+            row["rank_corrected"] = 1 + sum(other["corrected"] > row["corrected"] + 1e-9 for other in rows)
+            row["rank_change"] = rank_change(row["rank_released"], row["rank_low"], row["rank_high"])
     return sorted(rows, key=lambda row: (row["rank_released"], row["agent"]))
+
+
+def rank_change(released: int, low: int, high: int) -> str:
+    """Say whether a corrected rank differs from the released one, going by its interval."""
+    return "holds" if low == high == released else "not settled" if low <= released <= high else "changes"
 
 
 def _taken_out(rng: np.random.Generator, known: Counter, like: Counter, n: int, resamples: int) -> tuple[np.ndarray, np.ndarray]:

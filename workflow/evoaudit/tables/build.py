@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from evoaudit.tables import answers, audit, estimate, evogui, ledger, literature, sensitivity
+from evoaudit.tables import answers, audit, estimate, evogui, ledger, literature, sensitivity, suspects
 from evoaudit.tables.audit import Audit
 from evoaudit.tables.inputs import Empty, Run
 from evoaudit.tables.panel import Panel
@@ -39,10 +39,12 @@ AUDIT = (
     "evidence_ablation",
     "human_agreement",
     "noop_probe",
+    "signal_check",
     "planted_truth",
     "corrected_scores",
 )
 ESTIMATE = ("audit_estimate",)
+SUSPECTS = ("suspects",)
 SENSITIVITY = ("sensitivity",)
 LEDGER = ("ingest", "alignment", "drops", "cost", "timing", "deadline_curve")
 LITERATURE = ("action_map", "landscape", "design_guidelines", "mast_map", "published_check")
@@ -56,6 +58,7 @@ def build(run: Run) -> Iterator[tuple[Table, list[dict], str]]:
         (PROBES, evogui, panel),
         (AUDIT, audit, audits),
         (ESTIMATE, estimate, audits),
+        (SUSPECTS, suspects, audits),
         (SENSITIVITY, sensitivity, sensitivity.Both(panel, audits)),
         (LEDGER, ledger, run),
     ):

@@ -10,7 +10,7 @@ from evoaudit.tables.panel import GROUPS
 from evoaudit.tables.spec import said
 
 #: Kinds of columns that hold words.
-WORDS = frozenset({"text", "name", "flag"})
+WORDS = frozenset({"text", "name", "flag", "link"})
 #: Printed lines above which LaTeX gets a table that may break over pages.
 LONG = 42
 #: Longest text, characters, that LaTeX sets on one line, and longest line of a heading.

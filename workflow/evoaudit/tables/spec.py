@@ -14,6 +14,8 @@ KINDS: dict[str, tuple[str, int | None]] = {
     # A name that scripts go by; people read it in words, see `said`.
     "name": ("", None),
     "flag": ("", None),
+    # A path from the run's folder.
+    "link": ("", None),
     "n": ("", 0),
     "pct": ("%", 1),
     "points": ("points", 1),
@@ -131,7 +133,9 @@ class Column:
     def arrow(self) -> "pa.DataType":
         import pyarrow as pa
 
-        return {"text": pa.string(), "name": pa.string(), "flag": pa.bool_(), "n": pa.int64()}.get(self.kind, pa.float64())
+        return {"text": pa.string(), "name": pa.string(), "link": pa.string(), "flag": pa.bool_(), "n": pa.int64()}.get(
+            self.kind, pa.float64()
+        )
 
 
 @dataclass(frozen=True)
@@ -532,6 +536,16 @@ _ALL = (
         group="truth",
     ),
     _table(
+        "signal_check",
+        "Free signals against labels",
+        "CUA audit 6",
+        "signal:text argues:text benchmark:text truth:text n:n precision:pct± recall:pct± f1:pct± | n_flagged:n n_true:n n_hit:n",
+        "Over released FAILs with both. A signal argues for one label, and is right where the label is that one. Wilson intervals for "
+        "precision and recall, resampled tasks for F1. The no-op rules are in the table `noop_probe`.",
+        "No released FAIL has both signals and a truth (labels or a planted fault).",
+        group="truth",
+    ),
+    _table(
         "planted_truth",
         "Planted faults found",
         "",
@@ -544,12 +558,27 @@ _ALL = (
         "corrected_scores",
         "Scores corrected for evaluator error",
         "",
-        "benchmark:text agent:text n:n released:pct corrected:pct± rank_released:n rank_low:n rank_high:n | n_pass:n n_fail:n "
-        "n_audited:n basis:text",
+        "benchmark:text agent:text n:n released:pct corrected:pct± rank_released:n rank_low:n rank_high:n rank_corrected:n rank_change:text "
+        "| n_pass:n n_fail:n n_audited:n basis:text",
         "False negatives among the audited FAILs are counted as success and broken tasks taken out; the unaudited FAILs follow a "
-        "Dirichlet-multinomial of the audited ones. Intervals are about the evaluator's error, not about which tasks were drawn.",
+        "Dirichlet-multinomial of the audited ones. Intervals are about the evaluator's error, not about which tasks were drawn. A rank "
+        "`changes` if its interval leaves out the released one, `holds` if it is that one alone, and is `not settled` otherwise.",
         "No audited benchmark has released scores in this run.",
         group="benchmark",
+    ),
+    _table(
+        "suspects",
+        "Verdicts to look at again",
+        "",
+        "grounds:text benchmark:text task_id:text agent:text released:text label:text why:text steps:text page:link | trajectory_id:text "
+        "votes:text n_against:n n_raters:n confidence:coef rule:text reviewed:flag task_attempts:n task_suspects:n",
+        "Every released verdict that something speaks against, by what it rests on: `people` or `judges`, the final label contradicts the "
+        "verdict (with or without a review); `one rater`, a rater did and was outvoted; `unclear`, the evidence does not settle it; `signal`, "
+        "nobody judged it, or no person, and the log itself speaks against it; `crashed checker`, there is no verdict. `steps` are those "
+        "that raters against the verdict and signals point at, from 0; `page` shows them, a path from the run's folder. `task_suspects` "
+        "of `task_attempts` at the same task are listed.",
+        "Nothing speaks against a released verdict of this run.",
+        group="grounds",
     ),
     _table(
         "sensitivity",

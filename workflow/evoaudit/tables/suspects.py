@@ -1,0 +1,142 @@
+"""Verdicts that a maintainer should look at again, the surest first, each with what speaks against it and where to see it."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from evoaudit.places import PAGES, trajectory_page
+from evoaudit.tables.audit import CONTRADICTS, SIGNALS, VERDICTS, Audit, benchmark_order
+from evoaudit.tables.inputs import Empty
+
+#: What a suspicion rests on, the surest first.
+GROUNDS = ("people", "judges", "one rater", "unclear", "signal", "crashed checker")
+#: Signal → what it says, for people.
+SAID = {
+    "challenge_page": "stopped by a challenge page",
+    "environment_error": "the environment failed",
+    "answer_matches": "the answer equals the reference",
+    "state_matches": "the last page shows the state asked for",
+    "evaluator_error": "the checker crashed",
+}
+LABELS = {"gf": "genuine failure", "efn": "evaluator false negative", "broken": "broken task", "unclear": "unclear"}
+RULES = {"human_agreement": "people agree", "majority": "majority of raters", "judges": "judges agree", "tie": "a tie"}
+
+
+@dataclass
+class _Case:
+    """What is known of one trajectory with a released verdict."""
+
+    released: str
+    final: dict | None = None
+    votes: list[dict] = field(default_factory=list)
+    signals: list[dict] = field(default_factory=list)
+
+
+def suspects(audit: Audit) -> list[dict]:
+    """Return a row for every released verdict that a label, a rater or a signal speaks against."""
+    cases = _cases(audit)
+    found = [(one, grounds, case) for one, case in sorted(cases.items()) if (grounds := _grounds(case)) is not None]
+    if not found:
+        raise Empty("Nothing speaks against a released verdict of this run.")
+    attempts = Counter(audit.task(one) for one in cases)
+    suspected = Counter(audit.task(one) for one, _, _ in found)
+    rows = [_row(audit, one, grounds, case, attempts, suspected) for one, grounds, case in found]
+    rows.sort(
+        key=lambda row: (
+            GROUNDS.index(row["grounds"]),
+            -(row["n_against"] or 0),
+            benchmark_order(row["benchmark"] or ""),
+            row["task_id"] or "",
+            row["trajectory_id"],
+        )
+    )
+    seen = _with_steps(audit)
+    for row in [row for row in rows if row["trajectory_id"] in seen][:PAGES]:
+        row["page"] = trajectory_page(row["trajectory_id"])
+    return rows
+
+
+def _with_steps(audit: Audit) -> set[str]:
+    """Return the trajectories that are at hand, and not only named by a frame."""
+    return {row["trajectory_id"] for row in audit.run.rows(audit.run.folders.normalised, "trajectories", ["trajectory_id"])}
+
+
+def _cases(audit: Audit) -> dict[str, _Case]:
+    released = audit.run.released
+    cases = {one: _Case(verdict) for one, verdict in released.items() if verdict in ("pass", "fail", "error")}
+    for row in audit.run.rows(audit.run.folders.final, "final"):
+        cases.setdefault(row["trajectory_id"], _Case(released.get(row["trajectory_id"], "fail"))).final = row
+    for rater in audit.primary:
+        for one, label in rater.labels.items():
+            if one in cases:
+                cases[one].votes.append(label)
+    columns = ["trajectory_id", "signal", "parameter", "fired", "evidence_steps", "detail"]
+    for row in audit.run.rows(audit.run.folders.signals, "signals", columns):
+        if row["fired"] and row["trajectory_id"] in cases and _speaks(row["signal"], cases[row["trajectory_id"]].released):
+            cases[row["trajectory_id"]].signals.append(row)
+    return cases
+
+
+def _speaks(signal: str, released: str) -> bool:
+    """Say whether a signal speaks against a released verdict."""
+    if signal == "evaluator_error":
+        return released == "error"
+    return SIGNALS.get(signal) in CONTRADICTS.get(released, ())
+
+
+def _grounds(case: _Case) -> str | None:
+    against = CONTRADICTS.get(case.released, set())
+    if case.final is not None and case.final["verdict"] in against:
+        return "people" if case.final["reviewed"] else "judges"
+    if any(label["verdict"] in against for label in case.votes):
+        return "one rater"
+    if case.final is not None and case.final["verdict"] == "unclear":
+        return "unclear"
+    # Once people have looked and found the verdict right, a signal alone says no more.
+    if not case.signals or (case.final is not None and case.final["reviewed"]):
+        return None
+    return "crashed checker" if case.released == "error" else "signal"
+
+
+def _row(audit: Audit, one: str, grounds: str, case: _Case, attempts: Counter, suspected: Counter) -> dict:
+    known = audit.run.trajectories.get(one)
+    against = CONTRADICTS.get(case.released, set())
+    objecting = [label for label in case.votes if label["verdict"] in against]
+    sure = [label["confidence"] for label in objecting if label["confidence"] is not None]
+    steps = {step for given in (*(objecting or case.votes), *case.signals) for step in given["evidence_steps"] or () if step is not None}
+    votes = Counter(label["verdict"] for label in case.votes)
+    final = case.final
+    return {
+        "grounds": grounds,
+        "benchmark": known.benchmark if known else final and final["benchmark"],
+        "task_id": known.task_id if known else final and final["task_id"],
+        "agent": known.agent if known else final and final["agent"],
+        "released": case.released,
+        "label": final and LABELS[final["verdict"]],
+        "why": "; ".join(_why(case, objecting)),
+        "steps": ", ".join(map(str, sorted(steps))) or None,
+        "page": None,
+        "trajectory_id": one,
+        "votes": ", ".join(f"{votes[verdict]} {verdict}" for verdict in VERDICTS if votes[verdict]) or None,
+        "n_against": len(objecting),
+        "n_raters": len(case.votes),
+        "confidence": sum(sorted(sure)) / len(sure) if sure else None,
+        "rule": final and RULES.get(final["verdict_rule"], final["verdict_rule"]),
+        "reviewed": final["reviewed"] if final else None,
+        "task_attempts": attempts[audit.task(one)],
+        "task_suspects": suspected[audit.task(one)],
+        "simulated": bool(known and known.simulated)
+        or bool(final and final["simulated"])
+        or any(label["simulated"] for label in case.votes),
+    }
+
+
+def _why(case: _Case, objecting: list[dict]) -> list[str]:
+    told = []
+    if case.final is not None:
+        told.append(f"{LABELS[case.final['verdict']]} ({RULES.get(case.final['verdict_rule'], case.final['verdict_rule'])})")
+    if case.votes:
+        told.append(f"{len(objecting)} of {len(case.votes)} rater{'s' if len(case.votes) != 1 else ''} against the verdict")
+    for name, words in SAID.items():
+        if given := [row for row in case.signals if row["signal"] == name]:
+            told.append(words + (f" ({given[0]['detail']})" if given[0]["detail"] else ""))
+    return told
