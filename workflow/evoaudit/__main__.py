@@ -13,6 +13,7 @@ from evoaudit.errors import InputError, one_line
 #: Subcommand → (module in `evoaudit.stages`, one line for ``--help``). Those of people first, then the workflow's own.
 COMMANDS = {
     "doctor": "check machine, config and keys, and say what a folder of logs holds, before anything is spent",
+    "plan": "say how many verdicts to audit for an interval as narrow as wanted",
     "estimate": "say how many requests and dollars a config would cost",
     "show": "show one request to a model and its answer, with its pictures",
     "keys": "list the stage keys a config uses, in words",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evoaudit import conditions
+from evoaudit.places import PAGES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -558,8 +559,8 @@ _ALL = (
         "corrected_scores",
         "Scores corrected for evaluator error",
         "",
-        "benchmark:text agent:text n:n released:pct corrected:pct± rank_released:n rank_low:n rank_high:n rank_corrected:n rank_change:text "
-        "| n_pass:n n_fail:n n_audited:n basis:text",
+        "benchmark:text agent:text n:n released:pct corrected:pct± rank_released:n rank_low:n rank_high:n rank_corrected:n "
+        "rank_change:text | n_pass:n n_fail:n n_audited:n basis:text",
         "False negatives among the audited FAILs are counted as success and broken tasks taken out; the unaudited FAILs follow a "
         "Dirichlet-multinomial of the audited ones. Intervals are about the evaluator's error, not about which tasks were drawn. A rank "
         "`changes` if its interval leaves out the released one, `holds` if it is that one alone, and is `not settled` otherwise.",
@@ -573,10 +574,10 @@ _ALL = (
         "grounds:text benchmark:text task_id:text agent:text released:text label:text why:text steps:text page:link | trajectory_id:text "
         "votes:text n_against:n n_raters:n confidence:coef rule:text reviewed:flag task_attempts:n task_suspects:n",
         "Every released verdict that something speaks against, by what it rests on: `people` or `judges`, the final label contradicts the "
-        "verdict (with or without a review); `one rater`, a rater did and was outvoted; `unclear`, the evidence does not settle it; `signal`, "
-        "nobody judged it, or no person, and the log itself speaks against it; `crashed checker`, there is no verdict. `steps` are those "
-        "that raters against the verdict and signals point at, from 0; `page` shows them, a path from the run's folder. `task_suspects` "
-        "of `task_attempts` at the same task are listed.",
+        "verdict (with or without a review); `one rater`, a rater did and was outvoted; `unclear`, the evidence does not settle it; "
+        "`signal`, no person judged it, and the log itself speaks against it; `crashed checker`, there is no verdict. `steps` are those "
+        f"that raters against the verdict and signals point at, from 0; `page` shows them (the first {PAGES}), a path from the run's "
+        "folder. `task_suspects` of `task_attempts` at the same task are listed.",
         "Nothing speaks against a released verdict of this run.",
         group="grounds",
     ),
