@@ -1,5 +1,6 @@
 """The papers' own numbers, from the printed figures and a made-up label set, through the path real labels take."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -72,3 +73,67 @@ def test_the_label_file_is_the_published_table_converted(tmp_path):
     assert main(["review", "convert", str(PUBLISHED / "synthetic_cua_labels.csv"), *words, "--out", str(tmp_path)]) in (0, None)
     for name in ("frame.csv", "labels.jsonl"):
         assert (tmp_path / name).read_bytes() == (PUBLISHED / "synthetic" / name).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def experts(real_logs, tmp_path_factory) -> list[dict]:
+    """The agreement of AgentRewardBench's experts: on its test split as published, and over all they labelled twice."""
+    home = tmp_path_factory.mktemp("experts")
+    for name, options in (("all", {}), ("test", {"split": "test"})):
+        about = json.dumps({"source": name, "kind": "agentrewardbench", "options": options})
+        assert (
+            main(["normalise", "--settings", about, "--root-folder", str(real_logs / "agentrewardbench"), "--out", str(home / name)]) == 0
+        )
+    normalised = [str(home / name / "manifest.json") for name in ("all", "test")]
+    words = ["stats", "--settings", json.dumps({"bootstrap": 200}), "--seed", "1", "--out", str(home / "stats")]
+    assert main([*words, "--normalised", *normalised]) == 0
+    return pq.read_table(home / "stats" / "human_agreement.parquet").to_pylist()
+
+
+def expert(found: list[dict], source: str, question: str, scope: str) -> dict:
+    (row,) = [row for row in found if (row["source"], row["question"], row["scope"]) == (source, question, scope)]
+    return row
+
+
+def test_experts_agree_on_the_test_split_as_published(experts):
+    row = expert(experts, "test", "success", "all")  # nobody was unsure there
+    assert row["n_pairs"] == 84 and row["raw"] == pytest.approx(100 * 75 / 84)
+    assert round(row["raw"], 1) == 89.3 and round(row["cohen_kappa"], 3) == 0.777
+
+
+def test_experts_agree_less_over_all_that_was_labelled_twice(experts):
+    whole, sure = expert(experts, "all", "success", "all"), expert(experts, "all", "success", "without unsure")
+    assert (whole["n"], whole["n_pairs"], sure["n_pairs"]) == (1302, 106, 105)
+    assert (round(whole["raw"], 1), round(sure["raw"], 1)) == (87.7, 88.6)
+    assert (round(whole["cohen_kappa"], 3), round(sure["cohen_kappa"], 3)) == (0.741, 0.755)
+    looping = expert(experts, "all", "looping", "all")
+    assert looping["raw"] == pytest.approx(100 * 95 / 106) and round(looping["cohen_kappa"], 2) == 0.77
+
+
+def test_the_pairs_are_said_to_be_nearly_all_of_one_agent_on_one_benchmark(experts):
+    whole = expert(experts, "all", "success", "all")
+    assert whole["note"] == "100 of the 106 pairs are GenericAgent-gpt-4o-2024-11-20 on webarena"
+    by_benchmark = {row["scope"]: row["n_pairs"] for row in experts if (row["source"], row["question"]) == ("all", "success")}
+    assert by_benchmark["webarena"] == 103 and by_benchmark["workarena"] == 3
+
+
+def test_raw_agreement_and_the_range_between_people_and_judges_are_the_papers(tables):
+    found = {(row["stage"], row["raters"]): row for row in rows(tables, "agreement") if row["statistic"] == "cohen_kappa"}
+    judges, people = found["1 verdict", "claude × gpt"], found["1 verdict", "human-1 × human-2"]
+    assert (judges["n"], round(judges["raw"], 1), people["n"], round(people["raw"], 1)) == (150, 92.7, 104, 85.6)
+    mixed = [row for row in found.values() if row["stage"] == "1 verdict" and row["kind"] == "human, judge"]
+    assert len(mixed) == 4 and {row["n"] for row in mixed} == {104}
+    assert (round(min(row["value"] for row in mixed), 2), round(max(row["value"] for row in mixed), 2)) == (0.19, 0.32)
+    assert (round(min(row["raw"] for row in mixed), 1), round(max(row["raw"] for row in mixed), 1)) == (76.0, 81.7)
+
+
+def test_benchmarks_are_the_papers(tables):
+    found = {row["benchmark"].casefold(): row for row in rows(tables, "audit_verdicts")}
+    for name, n, efn, wrong in (
+        ("webarena", 23, 5, 21.7),
+        ("osworld", 57, 8, 17.5),
+        ("assistantbench", 23, 0, 21.7),
+        ("workarena", 24, 0, 0.0),
+        ("visualwebarena", 23, 3, 13.0),
+    ):
+        assert (found[name]["n"], found[name]["efn"], round(found[name]["wrong"], 1)) == (n, efn, wrong)

@@ -530,7 +530,7 @@ def _questioned(audit: Audit, question: str, answers: list[dict], source: str, s
         first = given[0]
         second = next((row for row in given[1:] if row["annotator"] != first["annotator"]), None)
         if second is not None and first["answer"] is not None and second["answer"] is not None:
-            twice.append((trajectory, first["answer"], second["answer"], first["benchmark"] or ""))
+            twice.append((trajectory, first["answer"], second["answer"], first["benchmark"] or "", first["agent"] or ""))
     total = len({row["trajectory_id"] for row in answers})
     sure = [row for row in twice if "unsure" not in (row[1].casefold(), row[2].casefold())]
     scopes = [("all", twice, total)]
@@ -553,12 +553,13 @@ def _questioned(audit: Audit, question: str, answers: list[dict], source: str, s
             values = sorted({answer for pair in pairs for answer in pair[1:3]})
             place = {value: number for number, value in enumerate(values)}
             q = len(values)
-            pattern = np.array([place[a] * q + place[b] for _, a, b, _ in pairs])
+            pattern = np.array([place[pair[1]] * q + place[pair[2]] for pair in pairs])
             # Every trajectory is its own unit here: hardly a task is annotated twice.
             draws = pattern_draws(
                 pattern, q * q, np.arange(len(pairs)), audit.run.resamples, audit.run.rng("annotators", source, question, scope)
             )
             table = np.bincount(pattern, minlength=q * q).reshape(q, q)
+            row["note"] = _one_sided(pairs)
             agree = int(np.trace(table))
             low, high = audit.wilson(agree, len(pairs))
             kappa = cohen_kappa(table)
@@ -576,6 +577,14 @@ def _questioned(audit: Audit, question: str, answers: list[dict], source: str, s
             }
         rows.append(row)
     return rows
+
+
+def _one_sided(pairs: list[tuple]) -> str | None:
+    """Say so where most pairs are one agent's on one benchmark, since they then say little about the others."""
+    (benchmark, agent), n = Counter(pair[3:5] for pair in pairs).most_common(1)[0]
+    if 2 * n <= len(pairs) or n < 2 or not agent:
+        return None
+    return f"{n} of the {len(pairs)} pairs are {agent} on {benchmark or 'one benchmark'}"
 
 
 def _signals(audit: Audit) -> dict[str, dict[str, bool]]:

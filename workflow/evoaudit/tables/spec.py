@@ -521,7 +521,7 @@ _ALL = (
         "Agreement of a source's own annotators",
         "",
         "question:text scope:text n:n n_pairs:n raw:pct± cohen_kappa:coef cohen_kappa_low:coef cohen_kappa_high:coef | gwet_ac1:coef "
-        "krippendorff_alpha:coef answers:text source:text",
+        "krippendorff_alpha:coef answers:text source:text note:text",
         "First against second annotation of the trajectories labelled twice; `n` counts all labelled ones.",
         "No source carries annotations of its own.",
         group="question",
