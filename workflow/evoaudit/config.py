@@ -472,6 +472,12 @@ class Stats(Section):
     confidence: float = Field(0.95, gt=0.5, lt=1, description="level of every interval")
     baseline: Literal["exact", "random"] = Field("exact", description="chance level of EvoGain: analytic, or the random solver's mean")
     signals: Signals = Signals()
+    deadline_s: float = Field(300, gt=0, description="deadline of the table `timing`, seconds")
+    measured: str | None = Field(
+        None,
+        description="CSV of what logs do not hold, by trajectory_id: usd, seconds, window_opportunities, window_taken (the opportunity on "
+        "which the right action was issued; empty on a miss)",
+    )
 
 
 class Report(Section):

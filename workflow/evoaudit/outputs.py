@@ -42,6 +42,7 @@ TABLES = (
     "suspects",
     "sensitivity",
     "cost",
+    "agent_cost",
     "timing",
     "deadline_curve",
     "published_check",

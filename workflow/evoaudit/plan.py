@@ -163,6 +163,9 @@ class _Maker:
         sets = {name: self.mine(jobs, name) for name, jobs in others.items()}
         asked = {name: self.asked(sets[name], jobs, name) for name, jobs in others.items()}
         audit = self.audit(normalised)
+        beside: dict[str, Any] = {} if config.stats.deadline_s == 300 else {"deadline_s": config.stats.deadline_s}
+        if config.stats.measured is not None:
+            beside["measured"] = self.digest(Path(config.stats.measured), "stats.measured")
         stats = self.add(
             "stats",
             "all",
@@ -183,6 +186,7 @@ class _Maker:
                     for m in config.models
                 ],
                 "judges": [{"name": j.name, "role": j.role} for j in config.judges],
+                **beside,
             },
             config.run.seed,
             {
@@ -196,6 +200,7 @@ class _Maker:
                 "set_score": tuple(job for _, _, job in asked.values() if job is not None),
                 **audit,
             },
+            places={} if config.stats.measured is None else {"measured": config.stats.measured},
         )
         tables = self.add("tables", "all", {}, upstream={"stats": (stats,)})
         figures = self.add("figures", "all", {}, upstream={"stats": (stats,)})

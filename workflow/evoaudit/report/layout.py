@@ -84,7 +84,7 @@ SECTIONS = (
         "cost",
         "What it cost, and how long it took",
         "Tokens, money and time, where the logs or the providers state them.",
-        ("cost", "timing", "deadline_curve"),
+        ("cost", "agent_cost", "timing", "deadline_curve"),
         ("cost_frontier", "success_deadline"),
     ),
     Section(

@@ -29,17 +29,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", nargs="*", default=[], metavar="MANIFEST", help=f"manifest of the {help_text} stage, if there is one"
         )
+    parser.add_argument("--measured", type=Path, metavar="CSV", help="what logs do not hold: dollars, seconds and critical windows")
 
 
 def run(args: argparse.Namespace) -> int | None:
+    from evoaudit import measured
     from evoaudit.tables.build import build
     from evoaudit.tables.files import write
     from evoaudit.tables.inputs import Folders, Run
 
     several = {name: tuple(map(common.folder_of, getattr(args, name))) for name in ("normalised", "controls", "predictions", "judgments")}
     single = {name: _one(name, getattr(args, name)) for name in ("mined", "scores", "sample", "signals", "review", "final")}
+    given = measured.read(args.measured) if args.measured is not None else {}
     with common.stage(args, "stats", "table") as (folder, counts):
-        counts.keep("table", write(folder, build(Run(Folders(**several, **single, sets=_sets(args)), args.settings, args.seed or 0))))
+        data = Run(Folders(**several, **single, sets=_sets(args)), args.settings, args.seed or 0, given)
+        counts.keep("table", write(folder, build(data)))
+        for one in given:
+            if one in data.trajectories:
+                counts.keep("measurement")
+            else:
+                counts.drop("measurement", "", one, "unknown_trajectory")
     return None
 
 

@@ -46,7 +46,7 @@ AUDIT = (
 ESTIMATE = ("audit_estimate",)
 SUSPECTS = ("suspects",)
 SENSITIVITY = ("sensitivity",)
-LEDGER = ("ingest", "alignment", "drops", "cost", "timing", "deadline_curve")
+LEDGER = ("ingest", "alignment", "drops", "cost", "agent_cost", "timing", "deadline_curve")
 LITERATURE = ("action_map", "landscape", "design_guidelines", "mast_map", "published_check")
 
 

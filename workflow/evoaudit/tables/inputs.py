@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evoaudit import store
+from evoaudit.measured import Measured
 from evoaudit.streams import generator
 
 
@@ -72,6 +73,8 @@ class Run:
     folders: Folders
     settings: dict = field(default_factory=dict)
     seed: int = 0
+    #: What was measured of attempts beside their logs, by trajectory.
+    measured: dict[str, Measured] = field(default_factory=dict)
 
     @property
     def resamples(self) -> int:

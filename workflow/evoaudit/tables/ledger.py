@@ -2,14 +2,18 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from evoaudit.audit.judges import ENSEMBLE
+from evoaudit.measured import Measured
 from evoaudit.stats import wilson_ci
-from evoaudit.tables.inputs import Empty, Run, codes, numbers, source_of, units
+from evoaudit.stats.resample import iid_means, interval
+from evoaudit.tables.inputs import ALL, Empty, Run, codes, numbers, source_of, units
 from evoaudit.tables.panel import MAIN_SIDE
 
 #: Deadlines of the curve, seconds.
@@ -113,6 +117,9 @@ def cost(run: Run) -> list[dict]:
     ]
     if not rows:
         raise Empty("Nothing was asked of a model.")
+    known = [row for row in rows if row["usd_per_attempt"] is not None and row.get("success") is not None]
+    for row, best in zip(known, frontier([(row["usd_per_attempt"], row["success"]) for row in known]), strict=True):
+        row["frontier"] = best
     return rows
 
 
@@ -145,62 +152,150 @@ def _spent(stage: str, model: str, table: pa.Table, simulated: bool) -> dict:
     }
 
 
-def _durations(run: Run) -> dict[tuple[str, str], list[tuple[float, bool, bool]]]:
-    """Return (seconds, succeeded, simulated) of every scored trajectory whose steps carry times, by benchmark and agent."""
-    found: dict[tuple[str, str], list[tuple[float, bool, bool]]] = {}
+@dataclass
+class _Attempts:
+    """The scored attempts of one agent at one benchmark."""
+
+    n: int = 0
+    #: (seconds, succeeded) of those whose time is known.
+    timed: list[tuple[float, bool]] = field(default_factory=list)
+    slacks: list[float] = field(default_factory=list)
+    n_missed: int = 0
+    simulated: bool = False
+
+
+def _scored(run: Run) -> Iterator[tuple[tuple[str, str], str, bool, bool]]:
+    """Yield (benchmark, agent), trajectory, whether it was released as a success, and whether it is simulated, of every scored attempt."""
+    for one, known in sorted(run.trajectories.items()):
+        if (verdict := run.released.get(one)) in ("pass", "fail"):
+            yield (known.benchmark or "(none)", known.agent or "(none)"), one, verdict == "pass", known.simulated
+
+
+def _attempts(run: Run) -> dict[tuple[str, str], _Attempts]:
+    """Return the scored attempts by benchmark and agent; a measured time stands before that of the steps."""
     steps = run.table(run.folders.normalised, "steps", ["trajectory_id", "timestamp"])
     steps = steps.filter(pc.is_valid(steps["timestamp"]))
-    if not steps.num_rows:
-        raise Empty("No source logs times.")
     ids, names = codes(steps["trajectory_id"])
     times = numbers(steps["timestamp"])
     first, last, n = np.full(len(names), np.inf), np.full(len(names), -np.inf), np.bincount(ids, minlength=len(names))
     np.minimum.at(first, ids, times)
     np.maximum.at(last, ids, times)
-    for number, one in enumerate(names):
-        known, verdict = run.trajectories.get(one), run.released.get(one)
-        if known is not None and verdict in ("pass", "fail") and n[number] > 1 and np.isfinite(last[number] - first[number]):
-            key = (known.benchmark or "(none)", known.agent or "(none)")
-            found.setdefault(key, []).append((float(last[number] - first[number]), verdict == "pass", known.simulated))
-    if not found:
-        raise Empty("No scored trajectory has times for two steps or more.")
+    logged = {one: float(last[place] - first[place]) for place, one in enumerate(names) if n[place] > 1}
+    found: dict[tuple[str, str], _Attempts] = {}
+    for key, one, success, simulated in _scored(run):
+        mine, beside = found.setdefault(key, _Attempts()), run.measured.get(one, Measured())
+        mine.n += 1
+        mine.simulated |= simulated
+        seconds = logged.get(one, math.nan) if beside.seconds is None else beside.seconds
+        if math.isfinite(seconds):
+            mine.timed.append((seconds, success))
+        if beside.slack is not None:
+            mine.slacks.append(beside.slack)
+            mine.n_missed += beside.taken is None
     return dict(sorted(found.items()))
 
 
 def timing(run: Run) -> list[dict]:
-    """Return deadline misses by benchmark and agent: attempts without a success inside the deadline."""
+    """Return deadline misses (attempts without a success inside the deadline) and critical-window slack by benchmark and agent."""
     deadline = float(run.settings.get("deadline_s", DEADLINE))
-    attempts = Counter(
-        (known.benchmark or "(none)", known.agent or "(none)")
-        for one, known in run.trajectories.items()
-        if run.released.get(one) in ("pass", "fail")
-    )
     rows = []
-    for (benchmark, agent), timed in _durations(run).items():
-        met = sum(success and seconds <= deadline for seconds, success, _ in timed)
+    for (benchmark, agent), mine in _attempts(run).items():
+        if not mine.timed and not mine.slacks:
+            continue
+        n = len(mine.timed)
+        met = sum(success and seconds <= deadline for seconds, success in mine.timed)
+        low, high = wilson_ci(n - met, n, run.confidence) if n else (None, None)
+        ends = _slack_ends(run, benchmark, agent, mine.slacks)
         rows.append(
             {
                 "benchmark": benchmark,
                 "agent": agent,
-                "window_slack": None,
-                "deadline_miss": 100 * (1 - met / len(timed)),
+                "window_slack": math.fsum(mine.slacks) / len(mine.slacks) if mine.slacks else None,
+                "window_slack_low": ends[0],
+                "window_slack_high": ends[1],
+                "deadline_miss": 100 * (1 - met / n) if n else None,
+                "deadline_miss_low": None if low is None else 100 * low,
+                "deadline_miss_high": None if high is None else 100 * high,
                 "deadline_s": deadline,
-                "n": attempts[benchmark, agent],
-                "n_timed": len(timed),
-                "n_success": sum(success for _, success, _ in timed),
-                "median_s": float(np.median([seconds for seconds, _, _ in timed])),
-                "simulated": any(simulated for _, _, simulated in timed),
+                "n": mine.n,
+                "n_timed": n,
+                "n_success": sum(success for _, success in mine.timed),
+                "median_s": float(np.median([seconds for seconds, _ in mine.timed])) if n else None,
+                "n_windows": len(mine.slacks),
+                "n_window_missed": mine.n_missed,
+                "simulated": mine.simulated,
             }
         )
+    if not rows:
+        raise Empty("No scored trajectory has times for two steps or more, and nothing was measured; `stats.measured` takes it.")
+    return rows
+
+
+def _slack_ends(run: Run, benchmark: str, agent: str, slacks: list[float]) -> list[float | None]:
+    """Return the interval of the mean slack by resampling attempts; slacks that are all alike have none."""
+    if len(set(slacks)) < 2:
+        return [None, None]
+    return interval(iid_means(np.array(sorted(slacks)), run.resamples, run.rng("slack", benchmark, agent)), run.confidence)
+
+
+def frontier(points: Sequence[tuple[float, float]]) -> list[bool]:
+    """Say of each (cost, success) whether none is as cheap and as good, and better in one of the two."""
+    return [not any(c <= cost and s >= success and (c, s) != (cost, success) for c, s in points) for cost, success in points]
+
+
+def agent_cost(run: Run) -> list[dict]:
+    """Return what an attempt and a verified success of each agent cost, and which agents no cheaper one beats.
+
+    A success is verified where an audit looked at it and agreed; elsewhere the released verdict stands.
+    """
+    final = {row["trajectory_id"]: row for row in run.rows(run.folders.final, "final", ["trajectory_id", "verdict"])}
+    attempts: Counter[tuple[str, str]] = Counter()
+    priced: dict[tuple[str, str], list[tuple[float, bool, bool, bool]]] = {}
+    for key, one, success, simulated in _scored(run):
+        attempts[key] += 1
+        usd = run.measured.get(one, Measured()).usd
+        if usd is None:
+            continue
+        label = final.get(one, {}).get("verdict")
+        good = label == "efn" if not success else label not in ("gf", "broken")
+        priced.setdefault(key, []).append((usd, good, label is not None, simulated))
+    if not priced:
+        raise Empty("What an attempt cost stands in no log; name a file of measured dollars in `stats.measured`.")
+    rows = []
+    for (benchmark, agent), mine in sorted(priced.items()):
+        n, good, usd = len(mine), sum(success for _, success, _, _ in mine), math.fsum(dollars for dollars, *_ in mine)
+        low, high = wilson_ci(good, n, run.confidence)
+        rows.append(
+            {
+                "benchmark": benchmark,
+                "agent": agent,
+                "n": n,
+                "success": 100 * good / n,
+                "success_low": 100 * low,
+                "success_high": 100 * high,
+                "usd_per_attempt": usd / n,
+                "usd_per_verified_success": usd / good if good else None,
+                "usd": usd,
+                "successes": good,
+                "n_audited": sum(audited for _, _, audited, _ in mine),
+                "n_attempts": attempts[benchmark, agent],
+                "simulated": any(simulated for *_, simulated in mine),
+            }
+        )
+    for name in dict.fromkeys(row["benchmark"] for row in rows):
+        mine = [row for row in rows if row["benchmark"] == name]
+        for row, best in zip(mine, frontier([(row["usd_per_attempt"], row["success"]) for row in mine]), strict=True):
+            row["frontier"] = best
     return rows
 
 
 def deadline_curve(run: Run) -> list[dict]:
     """Return the share of timed attempts that succeeded by each deadline."""
     rows = []
-    for (benchmark, agent), timed in _durations(run).items():
-        for deadline in DEADLINES:
-            met = sum(success and seconds <= deadline for seconds, success, _ in timed)
+    for (benchmark, agent), mine in _attempts(run).items():
+        timed = mine.timed
+        for deadline in DEADLINES if timed else ():
+            met = sum(success and seconds <= deadline for seconds, success in timed)
             low, high = wilson_ci(met, len(timed), run.confidence)
             rows.append(
                 {
@@ -211,7 +306,9 @@ def deadline_curve(run: Run) -> list[dict]:
                     "success": 100 * met / len(timed),
                     "success_low": 100 * low,
                     "success_high": 100 * high,
-                    "simulated": any(simulated for _, _, simulated in timed),
+                    "simulated": mine.simulated,
                 }
             )
+    if not rows:
+        raise Empty("No source logs times, and none were measured.")
     return rows

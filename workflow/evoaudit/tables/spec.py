@@ -597,19 +597,35 @@ _ALL = (
         "Cost",
         "CUA audit 6",
         "stage:text model:text requests:n input_tokens:n output_tokens:n usd:usd usd_per_attempt:usd usd_per_verified_success:usd "
-        "cached_tokens:n reasoning_tokens:n | successes:n success:pct priced:n reused:n",
+        "cached_tokens:n reasoning_tokens:n | successes:n success:pct frontier:flag priced:n reused:n",
         "Summed over the answers kept and every call made for them, in whichever run. Cached tokens are part of the input, reasoning of "
         "the output. Reused answers were bought by another run, or for another item with the very same request, which is sent once and "
         "paid for in one row. An attempt is a request; a verified success a correct answer under the full condition, over what that "
-        "condition cost. Dollars by `config/prices.yaml`, empty where unknown.",
+        "condition cost. Dollars by `config/prices.yaml`, empty where unknown. `frontier`: none is as cheap and as good, and better "
+        "in one of the two.",
         "Nothing was asked of a model.",
+    ),
+    _table(
+        "agent_cost",
+        "What an agent's success costs",
+        "CUA audit 6",
+        "benchmark:text agent:text n:n success:pct± usd_per_attempt:usd usd_per_verified_success:usd frontier:flag | usd:usd successes:n "
+        "n_audited:n n_attempts:n",
+        "Over the attempts whose dollars were measured (`stats.measured`: agent inference, tool calls, environment and verification "
+        "together). A success that was audited counts by its label, the others by the released verdict; Wilson intervals. `frontier`: no "
+        "agent of the benchmark is as cheap an attempt and as good, and better in one of the two.",
+        "What an attempt cost stands in no log; name a file of measured dollars in `stats.measured`.",
+        group="benchmark",
     ),
     _table(
         "timing",
         "Timing",
         "CUA audit 6",
-        "benchmark:text agent:text window_slack:coef deadline_miss:pct | deadline_s:s n:n n_timed:n n_success:n median_s:s",
-        "A deadline is missed without a success inside it. Slack needs the length of a critical window, which no source logs.",
+        "benchmark:text agent:text window_slack:coef deadline_miss:pct | deadline_s:s n:n n_timed:n n_success:n median_s:s "
+        "window_slack_low:coef window_slack_high:coef deadline_miss_low:pct deadline_miss_high:pct n_windows:n n_window_missed:n",
+        "A deadline is missed without a success inside it; Wilson intervals. Slack is the mean of (R - r + 1) / R over attempts with a "
+        "critical window of R opportunities of which the r-th was taken, and 0 on a miss; its interval resamples attempts. No log holds "
+        "such windows: `stats.measured` gives them, and times that stand before those of the steps.",
         "No source logs times.",
         group="benchmark",
     ),
