@@ -361,3 +361,24 @@ def test_nobody_waits_for_rows_on_which_the_judges_of_label_files_agree(tmp_path
     assert counts == {"read": 2, "kept": 0, "dropped": {"awaits_review": 2}}
     waiting = {row["item"] for row in read_rows(tmp_path / "c", "drops") if row["reason"] == "awaits_review"}
     assert waiting == {"b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("judges", "humans", "expected"),
+    [
+        # Two for Tier 1, two for Tier 3: the boundary rule asks for the earliest decisive failure.
+        (["gf/t1-loop", "gf/t3-noop"], ["gf/t1-loop", "gf/t3-noop"], ("ambiguous", "ambiguous", "t1-loop")),
+        # The judges agree, the people do not, and nobody has more than two.
+        (["gf/t3-noop", "gf/t3-noop"], ["gf/t1-loop", "gf/t1-loop"], ("t1-loop", "t1-loop", "t1-loop")),
+        (["gf/t3-noop"], ["gf/t2-tool", "gf/t1-hall"], ("ambiguous", "t3-noop", "t1-hall")),
+        # Two of one tier: the tiers do not settle it.
+        (["gf/t1-loop", "gf/t1-spec"], [], ("ambiguous", "ambiguous", "ambiguous")),
+        # A code outside the tiers is later than any of them.
+        (["gf/other", "gf/t3-term"], [], ("ambiguous", "ambiguous", "t3-term")),
+        (["gf/other", "gf/ambiguous"], [], ("ambiguous", "ambiguous", "ambiguous")),
+        # No tie, no rule for ties.
+        (["gf/t3-noop", "gf/t3-noop"], ["gf/t1-loop", "gf/t3-noop"], ("t3-noop", "t3-noop", "t3-noop")),
+    ],
+)
+def test_ties_of_diagnoses_go_by_the_named_rule(judges, humans, expected):
+    assert tuple(category(votes(judges, humans), rule)[0] for rule in ("ambiguous", "judges", "earliest")) == expected

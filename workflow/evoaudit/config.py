@@ -374,6 +374,9 @@ class Audit(Section):
     calibration: Count = Field(0, description="drawn trajectories set aside for calibrating the codebook")
     review: Review = Review()
     tie: Literal["unclear", "judges", "gf"] = Field("unclear", description="what a tie of four raters becomes; the paper has no rule")
+    category_tie: Literal["ambiguous", "judges", "earliest"] = Field(
+        "ambiguous", description="what a tie of the diagnoses becomes; `earliest` goes by the boundary rule"
+    )
     labels: tuple[str, ...] = Field((), description="label files that exist already, JSON Lines or CSV")
     prompts: str = Field("judge-v1", description="prompt folder of judges that are language models, under resources/prompts/")
     frame: str | None = Field(None, description="CSV of trajectory_id, benchmark, agent, task_id that stands in for trajectories")

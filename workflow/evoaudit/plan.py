@@ -430,12 +430,12 @@ class _Maker:
         return {} if not path.exists() and (str(path) == PRICES or not self.must_exist) else load(path)
 
     def audit(self, normalised: tuple[Job, ...]) -> dict[str, tuple[Job, ...]]:
-        """Lay out the audit; without judges, labels or a frame only the free signals are computed."""
+        """Lay out the audit; where nobody judges, is asked to review or has labelled, only the free signals are computed."""
         config, audit = self.config, self.config.audit
         stages: dict[str, tuple[Job, ...]] = {}
         if normalised:
             stages["signals"] = (self.add("signals", "all", {"runs": list(config.stats.signals.runs)}, upstream={"normalise": normalised}),)
-        if not (config.judges or audit.labels) or not (normalised or audit.frame):
+        if not (config.judges or audit.labels or audit.quotas or audit.review.groups) or not (normalised or audit.frame):
             return stages
         seed = config.run.seed if audit.seed is None else audit.seed
         settings: dict[str, Any] = {
@@ -460,7 +460,14 @@ class _Maker:
         combine = self.add(
             "combine",
             "all",
-            {"tie": audit.tie, "groups": list(audit.review.groups), "codebook": codebook, "labels": sorted(labels)},
+            {
+                "tie": audit.tie,
+                # Named only where it is not the default, so that older jobs keep their keys.
+                **({} if audit.category_tie == "ambiguous" else {"category_tie": audit.category_tie}),
+                "groups": list(audit.review.groups),
+                "codebook": codebook,
+                "labels": sorted(labels),
+            },
             upstream={"sample": (sample,), "judge": blind, "people": people, "select": (select,)},
             places={"labels": list(audit.labels)},
         )

@@ -4,9 +4,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from evoaudit.audit.select import stratum
+from evoaudit.codebook import load as book
 from evoaudit.errors import InputError
 
 TIES = ("unclear", "judges", "gf")
+CATEGORY_TIES = ("ambiguous", "judges", "earliest")
 
 
 @dataclass(slots=True)
@@ -46,11 +48,26 @@ def verdict(votes: Votes, tie: str) -> tuple[str, str] | None:
     return _decide([row["verdict"] for row in votes.judges.values()], [row["verdict"] for row in votes.humans.values()], tie, "unclear")
 
 
-def category(votes: Votes) -> tuple[str | None, str]:
-    """Return (category, rule) for a final ``gf``, from the raters who said ``gf`` and named one; ties are ``ambiguous``."""
+def category(votes: Votes, tie: str = "ambiguous") -> tuple[str | None, str]:
+    """Return (category, rule) for a final ``gf``, from the raters who said ``gf`` and named one.
+
+    ``tie`` names what becomes of ties: ``ambiguous``, the ``judges``' category if they agree, or that of the ``earliest`` tier among
+    the tied, since the boundary rule asks for the earliest decisive failure; two of one tier stay ambiguous.
+    """
     judges = [row["category"] for row in votes.judges.values() if row["verdict"] == "gf" and row["category"]]
     humans = [row["category"] for row in votes.humans.values() if row["verdict"] == "gf" and row["category"]]
-    return _decide(judges, humans, "ambiguous", "ambiguous") or (None, "missing")
+    found = _decide(judges, humans, "judges" if tie == "judges" else "ambiguous", "ambiguous") or (None, "missing")
+    return (_earliest([*judges, *humans]), "tie") if tie == "earliest" and found[1] == "tie" else found
+
+
+def _earliest(given: list[str]) -> str:
+    """Return the category of the earliest tier among the most named, ``ambiguous`` if there is none or it holds several."""
+    ranked = Counter(given)
+    tied = [code for code, n in ranked.items() if n == max(ranked.values())]
+    tiers = {code: book().tier_of(code) for code in tied}
+    first = min((tier for tier in tiers.values() if tier), default=None)
+    held = [code for code in tied if tiers[code] == first]
+    return held[0] if first and len(held) == 1 else "ambiguous"
 
 
 def _decide(judges: list[str], humans: list[str], tie: str, undecided: str) -> tuple[str, str] | None:
@@ -68,7 +85,7 @@ def _decide(judges: list[str], humans: list[str], tie: str, undecided: str) -> t
     return tie, "tie"
 
 
-def combine(frame: list[dict], votes: dict[str, Votes], *, tie: str) -> tuple[list[dict], list[str]]:
+def combine(frame: list[dict], votes: dict[str, Votes], *, tie: str, category_tie: str = "ambiguous") -> tuple[list[dict], list[str]]:
     """Return the final rows of the analysed trajectories and the ids nobody labelled."""
     rows, unlabelled = [], []
     for one in sorted(frame, key=lambda row: row["trajectory_id"]):
@@ -77,7 +94,7 @@ def combine(frame: list[dict], votes: dict[str, Votes], *, tie: str) -> tuple[li
         if decided is None:
             unlabelled.append(one["trajectory_id"])
             continue
-        found, rule = category(cast) if decided[0] == "gf" else (None, None)
+        found, rule = category(cast, category_tie) if decided[0] == "gf" else (None, None)
         rows.append(
             {
                 "trajectory_id": one["trajectory_id"],

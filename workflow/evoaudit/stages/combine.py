@@ -24,6 +24,9 @@ def run(args: argparse.Namespace) -> int | None:
     tie = args.settings.get("tie", "unclear")
     if tie not in combine.TIES:
         raise InputError("combine --settings", f"tie: '{tie}'", f"use one of {', '.join(combine.TIES)}")
+    category_tie = args.settings.get("category_tie", "ambiguous")
+    if category_tie not in combine.CATEGORY_TIES:
+        raise InputError("combine --settings", f"category_tie: '{category_tie}'", f"use one of {', '.join(combine.CATEGORY_TIES)}")
     groups = list(args.settings.get("groups") or [])
     with common.stage(args, "combine", "trajectory") as (folder, counts):
         frame = read_rows(common.folder_of(args.sample), "sample")
@@ -42,7 +45,7 @@ def run(args: argparse.Namespace) -> int | None:
         everything = [{name: row.get(name) for name in kept} for row in (*judged, *given)]
         everything.sort(key=lambda row: (row["trajectory_id"], row["annotator"], row["stage"]))
         votes, left_out = combine.count(everything, frame, groups, selected if args.review else None)
-        final, unlabelled = combine.combine(list(analysed.values()), votes, tie=tie)
+        final, unlabelled = combine.combine(list(analysed.values()), votes, tie=tie, category_tie=category_tie)
 
         counts.keep("trajectory", len(final))
         for identity in unlabelled:

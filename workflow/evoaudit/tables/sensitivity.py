@@ -17,7 +17,7 @@ from evoaudit.tables.inputs import Empty
 from evoaudit.tables.panel import INDEX, METRICS, TASKS, Answers, Items, Panel
 from evoaudit.tables.reparse import RULES, read_again
 
-EVOGAIN, WRONG = "EvoGain", "wrong verdicts"
+EVOGAIN, WRONG, AMBIGUOUS = "EvoGain", "wrong verdicts", "ambiguous diagnoses"
 AS_RUN = " (as run)"
 
 
@@ -298,6 +298,7 @@ def _moved(audit: Audit, pool: str, members: list[dict]) -> Iterator[dict]:
         yield row(
             "tie of the raters", rule + (AS_RUN if rule == tie else ""), given.get(rule) or "the labels behind the verdicts are not at hand"
         )
+    yield from _diagnosed(audit, pool, members)
     yield row("unclear verdicts", "not wrong" + AS_RUN, verdicts)
     yield row("unclear verdicts", "excluded", {one: verdict for one, verdict in verdicts.items() if verdict != "unclear"})
     yield row("unclear verdicts", "wrong", verdicts, lambda verdict: verdict in contradicts or verdict == "unclear")
@@ -323,15 +324,40 @@ def _moved(audit: Audit, pool: str, members: list[dict]) -> Iterator[dict]:
     yield {**row("what is resampled", "tasks inside their benchmark", verdicts), "value_low": low, "value_high": high, "note": few}
 
 
-def _recombined(audit: Audit, members: list[dict]) -> tuple[dict[str, dict[str, str]], str | None]:
-    """Return tie rule → verdict of each trajectory, and the rule that was used; nothing if the labels do not give what was found."""
+def _diagnosed(audit: Audit, pool: str, members: list[dict]) -> Iterator[dict]:
+    """Yield the share of genuine failures that stay without a diagnosis under every rule for ties of the diagnoses."""
+    failures = {row["trajectory_id"]: row["category"] for row in members if row["verdict"] == "gf"}
+    votes, config = _cast(audit, members)
+    tie = str(config.get("category_tie", "ambiguous"))
+    found = {rule: {one: combine.category(votes[one], rule)[0] for one in failures if one in votes} for rule in combine.CATEGORY_TIES}
+    known = sum(category == "ambiguous" for category in failures.values())
+    for rule in combine.CATEGORY_TIES if failures else ():
+        row: dict[str, Any] = {"choice": "tie of the diagnoses", "setting": rule + (AS_RUN if rule == tie else ""), "quantity": AMBIGUOUS}
+        row |= {"subject": pool, "simulated": any(member["simulated"] for member in members)}
+        if found.get(tie) != failures:
+            yield {**row, "note": "the labels behind the diagnoses are not at hand"}
+            continue
+        k, n = sum(category == "ambiguous" for category in found[rule].values()), len(failures)
+        low, high = audit.wilson(k, n)
+        yield {**row, "n": n, "value": 100 * k / n, "value_low": low, "value_high": high, "change": 100 * (k - known) / n}
+
+
+def _cast(audit: Audit, members: list[dict]) -> tuple[dict[str, combine.Votes], dict]:
+    """Return the votes behind the members' final labels, and the settings they were combined with; nothing where they are not at hand."""
     folder = audit.run.folders.final
     if folder is None or not (folder / "manifest.json").is_file():
-        return {}, None
+        return {}, {}
     config = read_manifest(folder).get("config") or {}
-    tie, groups = str(config.get("tie", "unclear")), list(config.get("groups") or [])
     frame = [{"trajectory_id": row["trajectory_id"], "status": "analysed"} for row in members]
-    votes, _ = combine.count(audit.run.rows(folder, "labels"), frame, groups)
+    return combine.count(audit.run.rows(folder, "labels"), frame, list(config.get("groups") or []))[0], config
+
+
+def _recombined(audit: Audit, members: list[dict]) -> tuple[dict[str, dict[str, str]], str | None]:
+    """Return tie rule → verdict of each trajectory, and the rule that was used; nothing if the labels do not give what was found."""
+    votes, config = _cast(audit, members)
+    if not votes:
+        return {}, None
+    tie = str(config.get("tie", "unclear"))
     found = {
         rule: {one: decided[0] for one, cast in votes.items() if (decided := combine.verdict(cast, rule)) is not None}
         for rule in combine.TIES
