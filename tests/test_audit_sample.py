@@ -299,3 +299,117 @@ def test_a_frame_that_is_not_text_is_refused(tmp_path, capsys):
     frame.write_bytes(b"\xff\xfe\x00t")
     assert run("sample", "--frame", frame, "--out", tmp_path / "out") == 2
     assert "UTF-8" in capsys.readouterr().err
+
+
+ARB = {
+    "webarena": ("claude", "gpt-4o", "llama", "qwen"),
+    "workarena": ("claude", "gpt-4o", "llama", "qwen"),
+    "visualwebarena": ("claude", "gpt-4o", "qwen"),  # no text-only agent there
+    "assistantbench": ("claude", "gpt-4o", "llama", "qwen"),
+}
+SEED = 20260717
+
+
+def released_frame():
+    """Return trajectories and verdicts in the shape of the released ones: 1,302 of the web, of each desktop run 361; some passed, crashed,
+    were rewarded in part or stand there twice."""
+    rows, rewards = [], {}
+    sizes = {"webarena": 100, "workarena": 118, "visualwebarena": 100, "assistantbench": 33}
+    for benchmark, agents in ARB.items():
+        for agent in agents:
+            for i in range(sizes[benchmark]):
+                rows.append(trajectory(i, benchmark, agent, f"{agent}_on_{benchmark}", source="arb"))
+    domains = ("chrome", "gimp", "libreoffice_calc", "multi_apps", "os", "thunderbird", "vlc", "vs_code")
+    for run in ("run-1", "run-2", "run-3"):
+        rows += [trajectory(i, "osworld", run, "pyautogui/screenshot", domains[i * i % 8], source="osw") for i in range(361)]
+    rows += [{**row, "trajectory_id": row["trajectory_id"] + "-again"} for row in rows[:50]]
+    kinds = random.Random(4)
+    for row in rows:
+        kind = kinds.choices(("fail", "pass", "part", "crash"), (60, 30, 5, 5))[0]
+        given = {"fail": (0.0, "fail", "ok"), "pass": (1.0, "pass", "ok"), "part": (0.1, "fail", "ok"), "crash": (0.0, "error", "crashed")}
+        rewards[row["trajectory_id"]] = [oracle(row, *given[kind])]
+    return rows, rewards
+
+
+def test_the_papers_protocol_to_the_letter():
+    rows, rewards = released_frame()
+    drawn = draw(rows, rewards, quotas=PAPER, calibration=8, seed=SEED)
+    taken = [one for one in drawn.candidates if one.status in ("analysed", "calibration")]
+    assert len(taken) == 158 and len({one.identity for one in taken}) == 158
+    assert all(one.raw_reward == 0 and one.verdict == "fail" for one in taken)
+    count = Counter((one.row["benchmark"], one.row["agent"] if one.row["benchmark"] == "osworld" else None) for one in taken)
+    assert count == {
+        ("webarena", None): 25,
+        ("workarena", None): 25,
+        ("visualwebarena", None): 24,
+        ("assistantbench", None): 24,
+        ("osworld", "run-1"): 20,
+        ("osworld", "run-2"): 20,
+        ("osworld", "run-3"): 20,
+    }
+    aside = [one for one in taken if one.status == "calibration"]
+    assert Counter(one.row["agent"] for one in aside if one.row["benchmark"] == "osworld") == {"run-1": 1, "run-2": 1, "run-3": 1}
+    web = [one for one in aside if one.row["benchmark"] != "osworld"]
+    assert len(web) == 5 and {one.row["benchmark"] for one in web} == set(ARB) and len({one.row["agent"] for one in web}) == 4
+    analysed = Counter(one.row["benchmark"] for one in taken if one.status == "analysed")
+    assert sum(analysed.values()) == 150 and analysed["osworld"] == 57
+
+
+def test_strata_take_turns_whatever_the_verdicts():
+    rows, rewards = released_frame()
+    drawn = draw(rows, rewards, quotas=PAPER, calibration=8, seed=SEED)
+    queues = {}
+    for one in drawn.candidates:
+        if one.order is not None:
+            run = (one.row["agent"],) if one.row["benchmark"] == "osworld" else ()
+            queues.setdefault((one.row["benchmark"], *run), []).append(one)
+    assert len(queues) == 7
+    for (benchmark, *_), members in queues.items():
+        members.sort(key=lambda one: one.order)
+        assert [one.order for one in members] == list(range(len(members)))
+        stratum = "domain" if benchmark == "osworld" else "agent"
+        left = Counter(one.row[stratum] for one in members)
+        # Each turn takes one of every stratum that is not used up, in one and the same order.
+        first = [one.row[stratum] for one in members[: len(left)]]
+        assert len(set(first)) == len(left)
+        expected = []
+        while any(left.values()):
+            turn = [name for name in first if left[name]]
+            expected += turn
+            left.subtract(turn)
+        assert [one.row[stratum] for one in members] == expected
+        # Every zero reward before the last one taken was taken, and none after it.
+        zero = [one.status for one in members if one.verdict == "fail" and one.raw_reward == 0]
+        quota = PAPER[benchmark]["per_agent"] if benchmark == "osworld" else PAPER[benchmark]
+        assert all(status in ("analysed", "calibration") for status in zero[:quota]) and set(zero[quota:]) <= {"not_drawn"}
+
+
+def test_every_considered_tuple_says_why_it_was_or_was_not_taken():
+    rows, rewards = released_frame()
+    drawn = draw(rows, rewards, quotas=PAPER, calibration=8, seed=SEED)
+    found = {one.row["trajectory_id"]: one.status for one in drawn.candidates}
+    assert found.keys() == rewards.keys() and len(found) == len(rows)
+    crashed = {one for one, given in rewards.items() if given[0]["verdict"] == "error"}
+    twice = {one for one, status in found.items() if status == "duplicate_tuple"}
+    assert len(twice) == 50
+    for one, status in found.items():
+        reward = rewards[one][0]["raw_reward"]
+        if one in twice:
+            continue
+        if one in crashed:
+            assert status == "evaluator_error"
+        elif reward:
+            assert status == "nonzero_reward"
+        else:
+            assert status in ("analysed", "calibration", "not_drawn")
+
+
+def test_passes_are_drawn_by_the_same_quotas_beside_the_failures():
+    rows, rewards = released_frame()
+    alone = draw(rows, rewards, quotas=PAPER, calibration=0, seed=SEED)
+    both = draw(rows, rewards, quotas=PAPER, calibration=0, seed=SEED, verdicts=("fail", "pass"))
+    taken = [one for one in both.candidates if one.status == "analysed"]
+    assert Counter(one.verdict for one in taken) == {"fail": 158, "pass": 158}
+    assert all(one.raw_reward == 1 for one in taken if one.verdict == "pass")
+    failures = {one.row["trajectory_id"] for one in alone.candidates if one.status == "analysed"}
+    assert failures == {one.row["trajectory_id"] for one in taken if one.verdict == "fail"}

@@ -1,9 +1,13 @@
 """The pages for people: what they show works, and what they list is all there is."""
 
+import csv
 import importlib.util
 import json
 import re
 import runpy
+import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,14 +19,16 @@ from PIL import Image
 
 from evoaudit import config as configs
 from evoaudit import labels, sources
-from evoaudit.__main__ import main
+from evoaudit.__main__ import COMMANDS, main
 from evoaudit.actions import OPS
+from evoaudit.outputs import TABLES
 from evoaudit.probes import reviewed
 from evoaudit.resources import ROOT
 from evoaudit.sources import MODULES, plain, reader
 
-OWN, KINDS, PAIRS, VERDICTS = (
-    ROOT / "docs" / f"{name}.md" for name in ("bring-your-own-logs", "sources", "reviewing-pairs", "reviewing-verdicts")
+OWN, KINDS, PAIRS, VERDICTS, BOARD = (
+    ROOT / "docs" / f"{name}.md"
+    for name in ("bring-your-own-logs", "sources", "reviewing-pairs", "reviewing-verdicts", "audit-your-leaderboard")
 )
 
 
@@ -128,7 +134,7 @@ def test_every_kind_is_described_with_its_licence_and_layout(kind):
 
 
 def test_pages_refer_to_what_is_there():
-    for page in (OWN, KINDS, PAIRS, VERDICTS):
+    for page in (OWN, KINDS, PAIRS, VERDICTS, BOARD):
         text = page.read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#]+)(?:#[\w-]+)?\)", text):
             assert (page.parent / target).is_file(), target
@@ -206,3 +212,56 @@ def test_the_keys_of_the_page_of_trajectories_are_those_listed(tmp_path):
     text = (audit(tmp_path).build("--group", "ana") / "ana" / "index.html").read_text(encoding="utf-8")
     shown = text.partition('class="keys"')[2].partition("</div>")[0]
     assert listed == {key for term in re.findall(r"<dt>(.*?)</dt>", shown) for key in re.findall(r"<kbd>(.*?)</kbd>", term)} | {"Shift"}
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Return the commands of a page, in order."""
+    return [shlex.split(line) for text in blocks("sh", page) for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def test_the_page_on_leaderboards_names_what_is_there():
+    page, snakefile = BOARD.read_text(encoding="utf-8"), (ROOT / "Snakefile").read_text(encoding="utf-8")
+    for words in commands(BOARD):
+        if words[0] == "snakemake":
+            targets = words[1 : words.index("--cores")]
+            assert all(re.search(rf"^(use rule all as|rule) {target}\b", snakefile, re.MULTILINE) for target in targets)
+            assert (ROOT / words[words.index("--configfile") + 1]).is_file()
+        else:
+            assert words[0] == "evoaudit" and words[1] in COMMANDS
+    named = {*re.findall(r"tables/(\w+)\.csv", page), *re.findall(r"\(`(\w+)`\)", page), *re.findall(r"tables? `(\w+)`", page)}
+    assert len(named) >= 7 and named <= set(TABLES)
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_on_leaderboards_work_one_after_the_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    ran = []
+    for words in commands(BOARD):
+        if words[0] == "snakemake":
+            command = [sys.executable, "-m", *words, "-s", str(ROOT / "Snakefile"), "--directory", str(tmp_path)]
+            done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600, check=False)
+            assert done.returncode == 0, done.stderr[-5000:]
+        else:
+            if words[1:3] == ["review", "check"]:
+                _label(tmp_path / "results" / "runs" / "audit" / "review")
+            assert main(words[1:]) == 0, words
+        ran.append(words[1])
+    assert ran == ["simulate", "doctor", "all", "plan", "review", "review", "all"]
+    run = tmp_path / "results" / "runs" / "audit"
+    suspects, scores = (
+        list(csv.DictReader((run / "tables" / f"{name}.csv").read_text(encoding="utf-8").splitlines()))
+        for name in ("suspects", "corrected_scores")
+    )
+    assert any(row["grounds"] == "people" for row in suspects)
+    assert all((run / row["page"]).is_file() for row in suspects)
+    assert {row["rank_change"] for row in scores} <= {"holds", "changes", "not settled"} and scores
+
+
+def _label(review: Path) -> None:
+    """Write what two groups would export who find every trajectory a false negative."""
+    (line,) = blocks("json", VERDICTS)
+    for group in ("ana", "ben"):
+        row = json.loads(line) | {"annotator": group, "verdict": "efn", "category": None, "evidence_steps": [0]}
+        found = [row | {"trajectory_id": item["id"], "practice": item.get("practice", False)} for item in payload(review / group)["items"]]
+        Path(f"{group}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in found))

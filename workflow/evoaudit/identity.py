@@ -19,7 +19,7 @@ FORMAT = {
     "images": 1,
     "infer": 3,
     "score": 1,
-    "sample": 1,
+    "sample": 2,
     "signals": 1,
     "judge": 1,
     "select": 1,

@@ -85,8 +85,9 @@ def draw(pool: list[Candidate], *, seed: int, verdicts: list[str], quotas: dict,
     _settle(pool, verdicts, quotas)
     result = Draw(pool)
     taken: list[Candidate] = []
+    queues = list(_queues(pool, quotas, seed))
     for verdict in verdicts:
-        for benchmark, queue, wanted, key in _queues(pool, verdict, verdicts, quotas, seed):
+        for benchmark, queue, wanted, key in queues:
             eligible = 0
             for place, one in enumerate(queue):
                 one.order = place if one.order is None else one.order
@@ -148,16 +149,15 @@ def _settle(pool: list[Candidate], verdicts: list[str], quotas: dict) -> None:
             one.status = "nonzero_reward" if one.verdict == "pass" and one.raw_reward != 0 else "verdict_not_requested"
 
 
-def _queues(pool: list[Candidate], verdict: str, verdicts: list[str], quotas: dict, seed: int) -> Iterator[tuple]:
+def _queues(pool: list[Candidate], quotas: dict, seed: int) -> Iterator[tuple]:
     """Yield (benchmark, candidates in order, quota, key) for every quota.
 
     As in the paper, strata are interleaved before the filter on the reward, so that an agent that rarely fails
-    yields fewer trajectories.
+    yields fewer trajectories. PASS and FAIL verdicts are taken from the same order: asking for both changes neither draw.
     """
     members: dict[str | None, list[Candidate]] = defaultdict(list)
     for one in pool:
-        foreign = one.verdict in verdicts and one.verdict != verdict
-        if one.status not in ("benchmark_not_requested", "duplicate_tuple") and not foreign:
+        if one.status not in ("benchmark_not_requested", "duplicate_tuple"):
             members[one.row["benchmark"]].append(one)
     for benchmark in sorted(members, key=str):
         quota = quotas.get(benchmark)

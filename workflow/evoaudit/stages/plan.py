@@ -27,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--benchmark", action="append", default=[], metavar="NAME=N", help="verdicts there are of a benchmark; once for each benchmark"
     )
     there.add_argument("--sample", type=Path, metavar="MANIFEST", help="count them by benchmark in a sample that was drawn")
+    there.add_argument("--configfile", nargs="+", type=Path, metavar="FILE", help="count them in the sample that a config's run drew")
+    parser.add_argument("--root", help="folder that relative source paths start from (as --config root=… of snakemake)")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="folder of the results (default: results)")
     parser.add_argument("--each", action="store_true", help="every benchmark's own interval is to be that narrow, not only that of all")
     parser.add_argument("--confidence", type=float, default=95.0, metavar="PERCENT", help="level of the interval (default: 95)")
     parser.add_argument("--attempts", type=float, default=1.0, metavar="N", help="attempts at one task in the sample, mean (default: 1)")
@@ -157,6 +160,20 @@ def _share(value: float, option: str, low: float = 0.0, high: float = 100.0) -> 
     return min(1.0, max(0.0, value / 100))
 
 
+def _drawn(args: argparse.Namespace) -> Path:
+    """Return the manifest of the sample that a config's run drew."""
+    from evoaudit import plan as plans
+    from evoaudit.stages import configured
+
+    jobs = plans.build(configured.load(args), args.results).of("sample")
+    if not jobs:
+        raise InputError(args.configfile[-1], "draws no sample", "name judges, labels, quotas or groups of reviewers")
+    found = args.results / "sample" / jobs[0].key / "manifest.json"
+    if not found.is_file():
+        raise InputError(args.configfile[-1], "its sample is not drawn yet", "run `snakemake sample` with it first")
+    return found
+
+
 def _sizes(args: argparse.Namespace) -> dict[str, int]:
     """Return benchmark → verdicts there are, none where only one number is known."""
     if args.population is not None and args.population < 1:
@@ -169,6 +186,8 @@ def _sizes(args: argparse.Namespace) -> dict[str, int]:
         if name in found or name == ALL:
             raise InputError(f"--benchmark {given}", f"'{name}' {'is kept for the total' if name == ALL else 'again'}", "name each once")
         found[name] = int(size)
+    if args.configfile is not None:
+        args.sample = _drawn(args)
     if args.sample is not None:
         from collections import Counter
 

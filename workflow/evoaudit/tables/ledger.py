@@ -13,7 +13,7 @@ from evoaudit.audit.judges import ENSEMBLE
 from evoaudit.measured import Measured
 from evoaudit.stats import wilson_ci
 from evoaudit.stats.resample import iid_means, interval
-from evoaudit.tables.inputs import ALL, Empty, Run, codes, numbers, source_of, units
+from evoaudit.tables.inputs import Empty, Run, codes, numbers, source_of, units
 from evoaudit.tables.panel import MAIN_SIDE
 
 #: Deadlines of the curve, seconds.

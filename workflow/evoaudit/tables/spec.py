@@ -542,7 +542,8 @@ _ALL = (
         "CUA audit 6",
         "signal:text argues:text benchmark:text truth:text n:n precision:pct± recall:pct± f1:pct± | n_flagged:n n_true:n n_hit:n",
         "Over released FAILs with both. A signal argues for one label, and is right where the label is that one. Wilson intervals for "
-        "precision and recall, resampled tasks for F1. The no-op rules are in the table `noop_probe`.",
+        "precision and recall, resampled tasks for F1. Labels of the judge `rules` rest on these signals, so against them alone a signal "
+        "looks better than it is. The no-op rules are in the table `noop_probe`.",
         "No released FAIL has both signals and a truth (labels or a planted fault).",
         group="truth",
     ),
@@ -571,7 +572,7 @@ _ALL = (
         "suspects",
         "Verdicts to look at again",
         "",
-        "grounds:text benchmark:text task_id:text agent:text released:text label:text why:text steps:text page:link | trajectory_id:text "
+        "grounds:text benchmark:text task_id:text page:link released:text label:text why:text steps:text agent:text | trajectory_id:text "
         "votes:text n_against:n n_raters:n confidence:coef rule:text reviewed:flag task_attempts:n task_suspects:n",
         "Every released verdict that something speaks against, by what it rests on: `people` or `judges`, the final label contradicts the "
         "verdict (with or without a review); `one rater`, a rater did and was outvoted; `unclear`, the evidence does not settle it; "

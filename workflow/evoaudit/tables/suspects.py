@@ -21,6 +21,13 @@ LABELS = {"gf": "genuine failure", "efn": "evaluator false negative", "broken": 
 RULES = {"human_agreement": "people agree", "majority": "majority of raters", "judges": "judges agree", "tie": "a tie"}
 
 
+def rule_words(final: dict) -> str:
+    """Say how a final label came about."""
+    if final["n_raters"] == 1:
+        return "one person alone" if final["reviewed"] else "one judge alone"
+    return RULES.get(final["verdict_rule"], final["verdict_rule"])
+
+
 @dataclass
 class _Case:
     """What is known of one trajectory with a released verdict."""
@@ -120,7 +127,7 @@ def _row(audit: Audit, one: str, grounds: str, case: _Case, attempts: Counter, s
         "n_against": len(objecting),
         "n_raters": len(case.votes),
         "confidence": sum(sorted(sure)) / len(sure) if sure else None,
-        "rule": final and RULES.get(final["verdict_rule"], final["verdict_rule"]),
+        "rule": final and rule_words(final),
         "reviewed": final["reviewed"] if final else None,
         "task_attempts": attempts[audit.task(one)],
         "task_suspects": suspected[audit.task(one)],
@@ -133,9 +140,9 @@ def _row(audit: Audit, one: str, grounds: str, case: _Case, attempts: Counter, s
 def _why(case: _Case, objecting: list[dict]) -> list[str]:
     told = []
     if case.final is not None:
-        told.append(f"{LABELS[case.final['verdict']]} ({RULES.get(case.final['verdict_rule'], case.final['verdict_rule'])})")
-    if case.votes:
-        told.append(f"{len(objecting)} of {len(case.votes)} rater{'s' if len(case.votes) != 1 else ''} against the verdict")
+        told.append(rule_words(case.final))
+    if len(case.votes) > 1:
+        told.append(f"{len(objecting)} of {len(case.votes)} raters against the verdict")
     for name, words in SAID.items():
         if given := [row for row in case.signals if row["signal"] == name]:
             told.append(words + (f" ({given[0]['detail']})" if given[0]["detail"] else ""))
