@@ -355,3 +355,9 @@ def test_a_table_with_one_column_a_rater_becomes_frame_and_labels(tmp_path):
 def test_a_wrong_table_is_refused(table, rater, tmp_path):
     (tmp_path / "t.csv").write_text(table)
     assert run("review", "convert", tmp_path / "t.csv", "--rater", rater, "--out", tmp_path / "out") == 2
+
+
+def test_every_code_has_an_example_but_those_for_what_fits_no_other():
+    book = codebook.load()
+    without = {code.code for code in (*book.stage_1.codes, *book.stage_2.codes) if not code.example}
+    assert without == {"other", "ambiguous"}

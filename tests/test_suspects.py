@@ -10,6 +10,7 @@ from test_report import HOSTILE, Page, build, everything
 from evoaudit import store
 from evoaudit.__main__ import main
 from evoaudit.places import trajectory_page
+from evoaudit.report import load, summary
 from evoaudit.tables.audit import rank_change
 
 
@@ -147,3 +148,15 @@ def test_the_page_of_a_trajectory_has_the_same_address_in_every_run():
     # As `printf web:0 | sha256sum` prints it.
     assert trajectory_page("web:0") == "trajectories/5cd3d3eccbaf24f0.html"
     assert trajectory_page("\ud800") != trajectory_page("?")
+
+
+def test_the_headline_says_how_many_verdicts_are_doubtful_and_what_becomes_of_the_ranks():
+    table = load.Table("suspects", "", "", "", "", (), (), 3, "none")
+    ranks = [{"rank_change": word} for word in ("holds", "changes", "changes", "not settled")]
+    scores = load.Table("corrected_scores", "", "", "", "", (), tuple(ranks), 4, "none")
+    found = summary.Summary()
+    summary._doubtful(found, {"suspects": table, "corrected_scores": scores})
+    assert found.sentences == [
+        "Something speaks against 3 released verdicts; they are listed with what it is, the surest first.",
+        "Of 4 agents’ ranks, corrected for evaluator error, 2 are changed, 1 is not settled and 1 is as released.",
+    ]

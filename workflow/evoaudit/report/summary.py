@@ -51,6 +51,7 @@ def summarise(inputs: Inputs, tables: dict[str, Table], seed: int | None, name: 
     _questions(found, inputs)
     _leaders(found, tables)
     _wrong(found, tables, _manifests((inputs.final,) if inputs.final else ()))
+    _doubtful(found, tables)
     _simulated(found, inputs, tables)
     return found
 
@@ -197,6 +198,21 @@ def _wrong(found: Summary, tables: dict[str, Table], combined: list[dict]) -> No
     if whole and waiting:
         found.sentences.append(f"This is provisional: {count(waiting, 'verdict')} chosen for review await people's labels.")
     found.totals["audited"] = sum(row["n"] for row in whole)
+
+
+def _doubtful(found: Summary, tables: dict[str, Table]) -> None:
+    """Say how many verdicts should be looked at again, and whether ranks change once wrong ones are corrected."""
+    suspects, scores = tables.get("suspects"), tables.get("corrected_scores")
+    if suspects and suspects.n:
+        they = "it is" if suspects.n == 1 else "they are"
+        found.sentences.append(
+            f"Something speaks against {count(suspects.n, 'released verdict')}; {they} listed with what it is, the surest first."
+        )
+    told = [str(row["rank_change"]) for row in (scores.rows if scores else ()) if row.get("rank_change")]
+    if scores and len(told) > 1 and len(scores.rows) == scores.n:
+        said = (("changes", "changed"), ("not settled", "not settled"), ("holds", "as released"))
+        words = [f"{told.count(word)} {'is' if told.count(word) == 1 else 'are'} {text}" for word, text in said if word in told]
+        found.sentences.append(f"Of {len(told)} agents’ ranks, corrected for evaluator error, {listed(words)}.")
 
 
 def _simulated(found: Summary, inputs: Inputs, tables: dict[str, Table]) -> None:
