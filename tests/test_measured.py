@@ -117,3 +117,10 @@ def test_a_measured_file_changes_the_statistics_alone_and_only_by_its_content(tm
     plain, one_, other = keys(), keys(measured=str(tmp_path / "a.csv")), keys(measured=str(tmp_path / "b.csv"))
     assert one_ == other and {stage for stage in plain if plain[stage] != one_[stage]} == {"stats", "tables", "figures", "report", "export"}
     assert keys(deadline_s=300) == plain != keys(deadline_s=60)
+
+
+def test_agents_are_drawn_over_their_cost_and_named(run, tmp_path):
+    assert main(["figures", "--stats", str(run[0] / "manifest.json"), "--out", str(tmp_path / "figures")]) == 0
+    told = {entry["name"]: entry["empty"] for entry in json.loads((tmp_path / "figures" / "figures.json").read_text())}
+    assert told["agent_frontier"] == ""
+    assert (tmp_path / "figures" / "agent_frontier.svg").stat().st_size > 5000

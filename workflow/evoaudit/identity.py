@@ -27,7 +27,7 @@ FORMAT = {
     "combine": 2,
     "stats": 5,
     "tables": 3,
-    "figures": 3,
+    "figures": 4,
     "report": 3,
     "export": 2,
 }

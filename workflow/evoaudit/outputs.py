@@ -62,6 +62,7 @@ FIGURES = (
     "noop_probe",
     "rank_shift",
     "cost_frontier",
+    "agent_frontier",
     "success_deadline",
 )
 

@@ -577,6 +577,34 @@ def cost_frontier(rows: Sequence[dict]) -> Figure:
     return figure
 
 
+def agent_frontier(rows: Sequence[dict]) -> Figure:
+    """Draw each agent's success over its dollars an attempt, a panel a benchmark; the line joins the agents that no cheaper one beats."""
+    benchmarks = dict(list(_by(rows, "benchmark").items())[:6])
+    across = min(2, len(benchmarks))
+    down = math.ceil(len(benchmarks) / across)
+    figure = new(1.0 + 2.6 * down, WIDTH if across > 1 else 5.2)
+    panels = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
+    for axes, (benchmark, members) in zip(panels, benchmarks.items(), strict=False):
+        best = sorted((row for row in members if row["frontier"]), key=lambda row: row["usd_per_attempt"])
+        steps = [(row["usd_per_attempt"], row["success"]) for row in best]
+        axes.plot(*zip(*steps, strict=True), drawstyle="steps-post", color=GREY, linewidth=1, linestyle=DASHES[1])
+        for row in members:
+            x, colour, marker = row["usd_per_attempt"], VERMILION if row["frontier"] else BLUE, "o" if row["frontier"] else "s"
+            axes.plot([x, x], [row["success_low"], row["success_high"]], color=colour, linewidth=0.9, zorder=2)
+            axes.plot(x, row["success"], marker, color=colour, markersize=5, zorder=3)
+        _logs(axes, "x", [row["usd_per_attempt"] for row in members])
+        axes.set_ylim(-2, 102)
+        spans = [(row["usd_per_attempt"], row["success_low"], row["success_high"]) for row in members]
+        _name_points(axes, [(row["usd_per_attempt"], row["success"], row["agent"]) for row in members], spans)
+        axes.set_title(safe(benchmark))
+        axes.set_xlabel("USD per attempt (log scale)")
+        axes.set_ylabel("verified success, %")
+        axes.grid()
+    for axes in panels[len(benchmarks) :]:
+        axes.set_visible(False)
+    return figure
+
+
 def success_deadline(rows: Sequence[dict]) -> Figure:
     """Draw success by deadline, a panel a benchmark."""
     benchmarks = dict(list(_by(rows, "benchmark").items())[:6])

@@ -84,6 +84,14 @@ def _frontier(data: Data) -> Figure | None:
     return charts.cost_frontier(rows) if rows else None
 
 
+def _agents(data: Data) -> Figure | None:
+    # A logarithm has no place for an attempt that cost nothing.
+    rows = [row for row in data.rows("agent_cost") if row["usd_per_attempt"]]
+    named = {row["benchmark"] for row in rows if row["frontier"]}
+    rows = [row for row in rows if row["benchmark"] in named]
+    return charts.agent_frontier(rows) if rows else None
+
+
 def _forest(data: Data) -> Figure | None:
     rows = [row for row in data.rows("evogui_intervals") if row["evogain"] is not None]
     return charts.evogain_forest(rows) if rows else None
@@ -112,6 +120,7 @@ FIGURES: dict[str, tuple[str, str, Callable[[Data], Figure | None]]] = {
     "noop_probe": ("No-op probe", "noop_probe", _plain("noop_probe", charts.noop_probe)),
     "rank_shift": ("Scores corrected for evaluator error", "corrected_scores", _plain("corrected_scores", charts.rank_shift)),
     "cost_frontier": ("Cost and success", "cost", _frontier),
+    "agent_frontier": ("Cost and success of agents", "agent_cost", _agents),
     "success_deadline": ("Success by deadline", "deadline_curve", _plain("deadline_curve", charts.success_deadline)),
 }
 
@@ -119,6 +128,7 @@ FIGURES: dict[str, tuple[str, str, Callable[[Data], Figure | None]]] = {
 _LACKS = {
     "parameter_trend": "No scored model has `parameters_b` in the config.",
     "cost_frontier": "No request has a price, so there is no cost to draw.",
+    "agent_frontier": "Every attempt that was measured cost nothing.",
 }
 
 

@@ -85,7 +85,7 @@ SECTIONS = (
         "What it cost, and how long it took",
         "Tokens, money and time, where the logs or the providers state them.",
         ("cost", "agent_cost", "timing", "deadline_curve"),
-        ("cost_frontier", "success_deadline"),
+        ("cost_frontier", "agent_frontier", "success_deadline"),
     ),
     Section(
         "data",
@@ -125,6 +125,7 @@ FIGURES = {
     "noop_probe": ("No-op probe", "Precision and recall of the no-op rule at each run length."),
     "rank_shift": ("Ranks after correction", "Rank of each agent as released and after correcting for wrong verdicts."),
     "cost_frontier": ("Score and price", "Score of each model against what its answers cost."),
+    "agent_frontier": ("Success and price of agents", "Verified success of each agent against what an attempt cost, by benchmark."),
     "success_deadline": ("Success by deadline", "Share of tasks done within a given time."),
 }
 
