@@ -160,3 +160,24 @@ def test_the_headline_says_how_many_verdicts_are_doubtful_and_what_becomes_of_th
         "Something speaks against 3 released verdicts; they are listed with what it is, the surest first.",
         "Of 4 agents’ ranks, corrected for evaluator error, 2 are changed, 1 is not settled and 1 is as released.",
     ]
+
+
+def test_the_draw_counts_every_considered_trajectory_once(simulated):
+    found = rows(simulated / "stats", "draw")
+    sampled = store.read_rows(simulated / "sample", "sample")
+    whole = one(found, benchmark="All", agent="(all)")
+    assert whole["n"] == len(sampled) and whole["analysed"] == sum(row["status"] == "analysed" for row in sampled)
+    assert (whole["published_quota"], whole["published_analysed"]) == (158, 150)
+    for row in found:
+        parts = ("analysed", "calibration", "not_drawn", "nonzero_reward", "evaluator_error", "other")
+        assert row["n"] == sum(row[name] for name in parts)
+    for benchmark in ("sim-shop", "sim-forum"):
+        mine = [row for row in found if row["benchmark"] == benchmark]
+        assert len(mine) == 4 and mine[0]["n"] == sum(row["n"] for row in mine[1:])
+
+
+def test_what_a_run_has_nothing_for_comes_last_in_its_report(simulated, tmp_path):
+    given = ["--stats", str(simulated / "stats" / "manifest.json"), "--sample", str(simulated / "sample" / "manifest.json")]
+    text = build(given, tmp_path / "report")
+    places = [text.index(f'<section id="{name}"') for name in ("verdicts", "data", "leaderboard", "questions")]
+    assert places == sorted(places)

@@ -26,6 +26,7 @@ TABLES = (
     "split_sets",
     "other_sets",
     "landscape",
+    "draw",
     "audit_verdicts",
     "audit_estimate",
     "audit_diagnoses",

@@ -55,7 +55,7 @@ SECTIONS = (
         "Which verdicts to distrust",
         "A benchmark's verdict is wrong when its checker rejected work that did the task (an evaluator false negative) or when the "
         "task could not be done at all (a broken task). Only the rest are failures of the agent.",
-        ("audit_verdicts", "audit_estimate", "audit_diagnoses", "corrected_scores", "suspects"),
+        ("audit_verdicts", "audit_estimate", "audit_diagnoses", "corrected_scores", "suspects", "draw"),
         ("verdicts_by_benchmark", "diagnoses", "rank_shift"),
     ),
     Section(

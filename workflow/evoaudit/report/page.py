@@ -152,6 +152,8 @@ def parts(inputs: Inputs, found: dict[str, load.Table], limit: int, kept: set[st
         )
         for section in (*layout.SECTIONS, rest)
     ]
+    # What this run has nothing for comes last: an audit alone does not begin with a leaderboard of no models.
+    made.sort(key=lambda part: part.section.id not in kept and all(view.table.simulated == "n/a" for view in part.tables))
     return [part for part in made if part.tables or part.figures or part.section.id in kept]
 
 

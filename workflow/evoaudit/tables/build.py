@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from evoaudit.tables import answers, audit, estimate, evogui, ledger, literature, sensitivity, suspects
+from evoaudit.tables import answers, audit, drawn, estimate, evogui, ledger, literature, sensitivity, suspects
 from evoaudit.tables.audit import Audit
 from evoaudit.tables.inputs import Empty, Run
 from evoaudit.tables.panel import Panel
@@ -44,6 +44,7 @@ AUDIT = (
     "corrected_scores",
 )
 ESTIMATE = ("audit_estimate",)
+DRAWN = ("draw",)
 SUSPECTS = ("suspects",)
 SENSITIVITY = ("sensitivity",)
 LEDGER = ("ingest", "alignment", "drops", "cost", "agent_cost", "timing", "deadline_curve")
@@ -58,6 +59,7 @@ def build(run: Run) -> Iterator[tuple[Table, list[dict], str]]:
         (PROBES, evogui, panel),
         (AUDIT, audit, audits),
         (ESTIMATE, estimate, audits),
+        (DRAWN, drawn, audits),
         (SUSPECTS, suspects, audits),
         (SENSITIVITY, sensitivity, sensitivity.Both(panel, audits)),
         (LEDGER, ledger, run),

@@ -448,6 +448,18 @@ _ALL = (
         group="setting",
     ),
     _table(
+        "draw",
+        "The audit's draw",
+        "CUA audit 4.1",
+        "benchmark:text agent:text n:n analysed:n calibration:n not_drawn:n nonzero_reward:n evaluator_error:n other:n reasons:text "
+        "| published_quota:n published_analysed:n",
+        "Every trajectory that was considered, by what became of it. `not drawn`: its quota was full; `nonzero reward`: released as more "
+        "than 0, so it is no failure; `evaluator error`: the checker crashed, which is no failure either. `sample.parquet` says it of each "
+        "one. The published quota includes what was set aside for calibration.",
+        "No audit sample was drawn in this run.",
+        group="benchmark",
+    ),
+    _table(
         "audit_verdicts",
         "Verdict audit",
         "CUA audit Table 2, upper part",
