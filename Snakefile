@@ -44,7 +44,24 @@ workflow.default_target = "all"
 
 # The rules below are what people ask for. They have no output of their own: each lays finished stages out under
 # results/runs/<name>/ every time it is called, so what people see can never be older than what was computed. For the same
-# reason they have no benchmark: Snakemake counts it as an output, and would find them done.
+# reason they have no benchmark: Snakemake counts it as an output, and would find them done. They copy and no more, so on a cluster
+# they run where Snakemake does.
+
+
+localrules:
+    all,
+    download,
+    data,
+    probes,
+    evogui,
+    sample,
+    audit,
+    review,
+    tables,
+    figures,
+    paper,
+    report,
+    export,
 
 
 rule all:

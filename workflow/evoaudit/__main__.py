@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 
 from evoaudit.errors import InputError, one_line
+from evoaudit.intact import check_upstream
 
 #: Subcommand → (module in `evoaudit.stages`, one line for ``--help``). Those of people first, then the workflow's own.
 COMMANDS = {
@@ -17,6 +18,7 @@ COMMANDS = {
     "estimate": "say how many requests and dollars a config would cost",
     "show": "show one request to a model and its answer, with its pictures",
     "keys": "list the stage keys a config uses, in words",
+    "verify": "compare every file of a run with its manifest, or of two results folders with each other",
     "gc": "list, and with --delete remove, results no given config uses",
     "simulate": "write a simulated corpus with a known truth in the native formats",
     "download": "fetch a public data set, pinned by the lock file and verified",
@@ -62,6 +64,8 @@ def main(argv: list[str] | None = None) -> int:
             sub.set_defaults(run=module.run)
     args = parser.parse_args(argv)
     try:
+        if "upstream" in args:  # a stage
+            check_upstream(args)
         return args.run(args) or 0
     except InputError as error:
         print(f"evoaudit {args.command}: {error}", file=sys.stderr)

@@ -38,8 +38,9 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def make_key(stage: str, settings: Mapping[str, Any], seed: int | None, upstream: Mapping[str, Any]) -> str:
-    """Return a stage's key: ten hex digits, and the seed in plain sight where the stage draws."""
-    text = canonical({"stage": stage, "format": FORMAT[stage], "seed": seed, "settings": settings, "upstream": upstream})
+def make_key(stage: str, settings: Mapping[str, Any], seed: int | None, upstream: Mapping[str, Any], version: int | None = None) -> str:
+    """Return a stage's key: ten hex digits, and the seed in plain sight where the stage draws; ``version`` is that of an older format."""
+    number = FORMAT[stage] if version is None else version
+    text = canonical({"stage": stage, "format": number, "seed": seed, "settings": settings, "upstream": upstream})
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
     return digest if seed is None else f"{digest}-s{seed}"

@@ -1,0 +1,204 @@
+"""Damage on the disk is found by checksum, named, set aside, and not read by any stage."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evoaudit import store
+from evoaudit.__main__ import main
+from evoaudit.identity import FORMAT, make_key
+
+
+def folder(results: Path, stage: str, files: dict[str, bytes], settings: dict | None = None, upstream: dict | None = None) -> Path:
+    """Write a finished stage folder by hand, named as its settings and upstream keys name it."""
+    key = make_key(stage, settings or {}, None, upstream or {})
+    place = results / stage / key
+    for name, content in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(content)
+    manifest = {
+        "stage": stage,
+        "key": key,
+        "format_version": FORMAT[stage],
+        "seed": None,
+        "config": {**(settings or {}), "concurrency": 8},
+        "upstream": upstream or {},
+        "counts": {"unit": "row", "read": 3, "kept": 2, "dropped": {"odd": 1}, "others": {}},
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+        "packages": {"numpy": "1"},
+        "revision": "a",
+    }
+    (place / "manifest.json").write_text(json.dumps(manifest))
+    return place
+
+
+def edit(place: Path, **changes: object) -> None:
+    """Change fields of a manifest."""
+    path = place / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def flip(path: Path, at: int = 0) -> None:
+    """Flip one bit of a file, and leave its size and times as they were."""
+    times = os.stat(path)
+    content = bytearray(path.read_bytes())
+    content[at % len(content)] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch) -> Path:
+    """A run of three stages, its plan, and what is laid out of it."""
+    monkeypatch.chdir(tmp_path)
+    results = Path("results")
+    sample = folder(results, "sample", {"sample.parquet": b"PAR1 sample"}, {"quota": 3})
+    combine = folder(results, "combine", {"final.parquet": b"PAR1 final", "a/b.txt": b"deep"}, upstream={"sample": [sample.name]})
+    run = results / "runs" / "mine"
+    run.mkdir(parents=True)
+    rows = [
+        {"stage": "sample", "key": sample.name, "seed": None, "settings": {"quota": 3}, "upstream": {}},
+        {"stage": "combine", "key": combine.name, "seed": None, "settings": {}, "upstream": {"sample": [sample.name]}},
+        {"stage": "export", "key": "0123456789", "seed": None, "settings": {}, "upstream": {}},
+    ]
+    (run / "keys.json").write_text(json.dumps(rows))
+    (run / "index.html").write_text("page")
+    (run / "manifest.json").write_text(json.dumps({"run": "mine", "files": {"index.html": hashlib.sha256(b"page").hexdigest()}}))
+    return results
+
+
+def verify(capsys, *words: str) -> tuple[int, list[str]]:
+    code = main(["verify", *words])
+    return code, capsys.readouterr().out.splitlines()
+
+
+def test_an_intact_run_says_so_and_what_was_never_made(results, capsys):
+    code, lines = verify(capsys, "mine")
+    assert code == 0
+    assert lines == ["note: results/export/0123456789: not made", "3 folders, 4 files: all as their manifests say"]
+    assert verify(capsys) == (0, ["3 folders, 4 files: all as their manifests say"])
+
+
+@given(at=st.integers(0, 10))
+def test_any_flipped_bit_is_found_though_size_and_time_stay(tmp_path_factory, at):
+    results = tmp_path_factory.mktemp("flip")
+    flip(folder(results, "sample", {"sample.parquet": b"PAR1 sample"}) / "sample.parquet", at)
+    assert main(["verify", "--results", str(results)]) == 1
+
+
+def test_damage_is_one_line_with_its_mend(results, capsys):
+    path = next(results.glob("sample/*/sample.parquet"))
+    flip(path)
+    code, lines = verify(capsys, "mine")
+    assert code == 1
+    mend = f"`evoaudit verify --mend`, or delete {path.parent}; then run again"
+    assert lines[0] == f"{path}: differs from its manifest.json; {mend}"
+    assert lines[-1] == "3 folders, 4 files: 1 faults"
+
+
+def test_mending_sets_damage_aside_and_takes_the_manifest_away(results, capsys):
+    path = next(results.glob("sample/*/sample.parquet"))
+    flip(path)
+    assert verify(capsys, "mine", "--mend")[0] == 1
+    assert sorted(file.name for file in path.parent.iterdir()) == ["sample.parquet.damaged"]
+    code, lines = verify(capsys, "mine")  # now it is what lies downstream of it that has no ground to stand on
+    assert code == 1 and "was made from sample" in lines[0]
+
+
+def test_a_lost_file_and_a_damaged_page_are_found(results, capsys):
+    next(results.glob("combine/*/a/b.txt")).unlink()
+    (results / "runs" / "mine" / "index.html").write_text("pag3")
+    code, lines = verify(capsys)
+    assert code == 1
+    assert "b.txt: is missing; " in lines[0] and lines[0].endswith("; then run again")
+    assert lines[1] == "results/runs/mine/index.html: differs from its manifest.json; `snakemake` lays it out anew"
+
+
+def test_files_of_a_listing_are_checked_too(results, capsys):
+    pictures = {"a.png": b"one", "b.png": b"two"}
+    listing = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in pictures.items()).encode()
+    place = folder(results, "simulate", {"files.sha256": listing})
+    for name, content in pictures.items():
+        (place / name).write_bytes(content)
+    assert verify(capsys)[0] == 0
+    flip(place / "b.png")
+    code, lines = verify(capsys)
+    assert code == 1 and lines[0].startswith(f"{place / 'b.png'}: differs")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"key": "ffffffffff"}, "belongs to combine/ffffffffff"),
+        ({"counts": {"unit": "row", "read": 3, "kept": 1, "dropped": {"odd": 1}}}, "row: read 3 is not kept 1 and dropped 1"),
+        ({"upstream": {"sample": ["eeeeeeeeee"]}}, "was made from sample eeeeeeeeee, which is not there"),
+        ({"seed": 4}, "seed is not what the run's keys.json says"),
+        ({"format_version": 1}, "its settings do not lead to its key"),
+        ({"files": 3}, "is not the manifest of a stage"),
+        ({"files": {"../../x": "0"}}, "is not the manifest of a stage"),
+    ],
+)
+def test_a_manifest_that_contradicts_itself_is_found(results, capsys, changes, words):
+    edit(next(results.glob("combine/*")), **changes)
+    code, lines = verify(capsys, "mine")
+    assert code == 1
+    assert any(words in line for line in lines), lines
+
+
+def test_what_lies_there_besides_is_a_note(results, capsys):
+    place = next(results.glob("combine/*"))
+    (place / "notes.txt").write_text("mine")
+    (place / "journal.jsonl").write_text("{}")
+    code, lines = verify(capsys)
+    assert code == 0 and lines[0] == f"note: {place / 'notes.txt'}: not in its manifest.json"
+
+
+def test_an_unknown_run_is_one_line(results, capsys):
+    assert main(["verify", "yours"]) == 2
+    assert capsys.readouterr().err == "evoaudit verify: results/runs/yours/keys.json: no such run; there are mine\n"
+
+
+def test_two_trees_are_compared_without_what_they_were_made_with(results, tmp_path, capsys):
+    import shutil
+
+    other = tmp_path / "other"
+    shutil.copytree(results, other)
+    edit(next(other.glob("sample/*")), packages={"numpy": "2"}, revision=None)
+    assert verify(capsys, "--against", str(other)) == (0, ["8 files in both: all the same"])
+    edit(next(other.glob("sample/*")), seed=9)
+    flip(next(other.glob("combine/*/final.parquet")))
+    (other / "runs" / "mine" / "more.html").write_text("x")
+    code, lines = verify(capsys, "mine", "--against", str(other))
+    assert code == 1 and len(lines) == 4
+    assert "more.html: not in results" in lines[0] and "final.parquet: differs" in lines[1] and "manifest.json: differs" in lines[2]
+    assert lines[-1] == "8 files in both: 3 differences"
+
+
+def test_comparing_with_nothing_is_refused(results, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert main(["verify", "--results", str(tmp_path / "empty"), "--against", str(tmp_path / "empty")]) == 2
+    assert main(["verify", "--against", "nowhere"]) == 2
+    assert "no such folder" in capsys.readouterr().err
+
+
+def test_no_stage_reads_a_damaged_file_and_the_next_run_makes_it_anew(tmp_path, capsys):
+    upstream = tmp_path / "stats"
+    upstream.mkdir()
+    (upstream / "tables.json").write_text("[]")
+    store.write_manifest(
+        upstream, stage="stats", key="k", format_version=1, seed=None, config={}, upstream={}, counts={"unit": "table", "read": 0}
+    )
+    (upstream / "tables.json").write_text("{}")
+    out = tmp_path / "tables"
+    assert main(["tables", "--stats", str(upstream / "manifest.json"), "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        f"evoaudit tables: {upstream / 'tables.json'}: differs from its manifest.json; what was there is set aside as"
+        f" tables.json.damaged: run again, and {upstream} is made anew\n"
+    )
+    assert not out.exists() and [path.name for path in upstream.iterdir()] == ["tables.json.damaged"]
