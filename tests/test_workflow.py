@@ -173,6 +173,35 @@ def test_a_folder_lost_from_the_middle_is_made_again(finished):
     assert data_files(finished) == before
 
 
+def test_a_damaged_file_is_not_passed_on_and_made_again(finished):
+    import shutil
+
+    before = data_files(finished)
+    path = next(finished.glob("results/score/*/scores.parquet"))
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+    shutil.rmtree(finished / "results" / "stats")
+    done = snakemake(finished, check=False)
+    told = f"results/score/{path.parent.name}/scores.parquet: differs from its manifest.json; what was there is set aside"
+    assert done.returncode == 1 and told in done.stderr
+    snakemake(finished)
+    path.with_name("scores.parquet.damaged").unlink()
+    assert data_files(finished) == before
+
+
+def test_a_damaged_table_is_not_laid_out(finished):
+    path = next(finished.glob("results/tables/*/cost.csv"))
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + b"?")
+    laid_out = finished / "results" / "runs" / "small" / "tables" / "cost.csv"
+    laid_out.unlink()
+    done = snakemake(finished, check=False)
+    assert done.returncode == 1 and "cost.csv: differs from its manifest.json" in done.stderr
+    snakemake(finished)
+    assert laid_out.read_bytes() == path.read_bytes() == content
+    path.with_name("cost.csv.damaged").unlink()
+
+
 def test_every_target_can_be_asked_for(finished):
     for target in ("data", "probes", "evogui", "sample", "audit", "review", "tables", "figures", "report", "export", "paper"):
         snakemake(finished, target)

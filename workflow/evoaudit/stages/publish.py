@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evoaudit.errors import InputError
+from evoaudit.intact import MANIFEST, refused
 from evoaudit.jsonfile import read_json
 
 #: Stage → the section of the run's folder its files are laid out in; the report's lie at the top.
@@ -137,9 +138,18 @@ class _Section:
             source = self._sources[file]
             if isinstance(source, Path):
                 shutil.copyfile(source, place)
+                if _sha256(place) != self.files[file]:
+                    _remove(partial)
+                    raise _damaged(source)
             else:
                 place.write_bytes(source())
         _swap(partial, new)
+
+
+def _damaged(source: Path) -> InputError:
+    """Set a damaged file of a stage aside and return the error that says so."""
+    folder = next((parent for parent in source.parents if (parent / MANIFEST).is_file()), source.parent)
+    return refused(folder, [(source.relative_to(folder).as_posix(), f"differs from its {MANIFEST}")])
 
 
 def _sections(found: list[tuple[Path, dict]], before: dict[str, dict]) -> Iterator[_Section]:
