@@ -72,7 +72,7 @@ def test_what_is_exported_holds_no_formula(tmp_path):
     row |= {"verdict_rule": "judges", "category_rule": None, "reviewed": False, "n_raters": 2, "simulated": False}
     store.write_table(final, "final", [row])
     assert main(["export", "--final", str(final), "--out", str(tmp_path / "out")]) == 0
-    lines = cells((tmp_path / "out" / "final.csv").read_text(encoding="utf-8"))
+    lines = cells((tmp_path / "out" / "audit" / "final.csv").read_text(encoding="utf-8"))
     assert lines[1] == [f"'{HOSTILE}", "b", "'+a", "'-3", "gf", "other", "judges", "", "false", "2", "false"]
 
 

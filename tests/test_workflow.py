@@ -213,7 +213,7 @@ def test_every_target_can_be_asked_for(finished):
     hidden = {row[name] for row in rows for name in ("agent", "trajectory_id", "source_file", "benchmark", "task_id") if row[name]}
     assert len(hidden) > 60 and not [name for name in sorted(hidden) if name.encode() in shown]
     export = finished / "results" / "runs" / "small" / "export"
-    assert (export / "t1.parquet").is_file() and "simulated" in (export / "README.md").read_text()
+    assert (export / "data" / "t1" / "test.parquet").is_file() and "simulated" in (export / "README.md").read_text()
 
 
 def test_a_quota_for_a_benchmark_that_is_not_there_is_one_line(finished):

@@ -490,11 +490,42 @@ class Report(Section):
     max_items: int = Field(24, ge=0, le=10_000, description="examples shown of each kind")
 
 
+class Privacy(Section):
+    """What of credentials and personal identifiers may leave in an export."""
+
+    allow: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = Field(
+        (), description="identities that may leave, case aside; `*` stands for any letters. Those of WebArena's demo shops and forums may"
+    )
+    fictional: tuple[str, ...] = Field((), description="sources whose identities are all made up; those of simulated sources always are")
+
+
 class Export(Section):
     """What `snakemake export` writes."""
 
-    probes: bool = Field(True, description="the probe tables, without pictures")
-    labels: bool = Field(True, description="the final labels and how each came about")
+    title: str = Field("EvoGUI-Bench", min_length=1, max_length=120, description="title of the data set")
+    probes: bool = Field(True, description="the probes as a data set, with tasks for lmms-eval, VLMEvalKit and inspect-ai")
+    labels: bool = Field(True, description="the audit: every rater's labels, the final ones and how each came about, the codebook")
+    pictures: Literal["masked", "unread", "none"] = Field(
+        "masked",
+        description="`masked`: read, and filled where they show what may not leave (needs the extra `ocr`, but for sources whose "
+        "identities are made up); `unread`: as they are, which the card says; `none`: by their ids alone",
+    )
+    max_image_side: int | None = Field(
+        None, ge=16, le=8192, description="longest picture side, pixels (default: the first of `inference.max_image_side`)"
+    )
+    licenses: tuple[str, ...] | None = Field(
+        None, min_length=1, description="licences whose rows may leave (default: those known to let anyone pass on adapted copies)"
+    )
+    accept: tuple[str, ...] = Field((), description="sources whose rows may leave whatever their licence says, since you have permission")
+    leave_out: tuple[str, ...] = Field((), description="sources whose rows stay")
+    mixed: bool = Field(
+        False, description="whether rows under licences that cannot be joined may lie in one data set, each row under its own"
+    )
+    date: str | None = Field(
+        None, pattern=r"^\d{4}-\d{2}-\d{2}$", description="day of publication, YYYY-MM-DD, which RO-Crate and Croissant ask for"
+    )
+    version: str = Field("1.0.0", pattern=r"^\d+\.\d+\.\d+$", description="version of the data set")
+    privacy: Privacy = Privacy()
 
 
 class Downloads(Section):

@@ -221,13 +221,37 @@ class _Maker:
                 **audit,
             },
         )
-        self.add(
-            "export",
-            "all",
-            {"probes": config.export.probes, "labels": config.export.labels},
-            upstream={"mine": _some(mined), "combine": audit.get("combine", ()), "stats": (stats,)},
-        )
+        self.export(normalised, mined, pictures, audit, stats)
         return self.jobs
+
+    def export(
+        self, normalised: tuple[Job, ...], mined: Job | None, pictures: dict[int, Job], audit: dict[str, tuple[Job, ...]], stats: Job
+    ) -> None:
+        """Add the export; the probes' pictures are those of one side, prepared for it alone only where the config names another."""
+        config, wanted = self.config, self.config.export
+        named = {job.settings["source"] for job in normalised}
+        lists = {"accept": wanted.accept, "leave_out": wanted.leave_out, "privacy.fictional": wanted.privacy.fictional}
+        for option, name in ((option, name) for option, names in lists.items() for name in names):
+            if name not in named:
+                raise InputError(f"export.{option}: '{name}'", "no such source", f"there are {', '.join(sorted(named)) or 'none'}")
+        settings = wanted.model_dump(mode="json", exclude={"max_image_side"})
+        upstream = {"combine": audit.get("combine", ()), "stats": (stats,), "normalise": normalised}
+        places: dict[str, Any] = {}
+        if mined is not None:
+            prompts = _prompt_folder(config.inference.prompts, "inference.prompts", "t1.yaml")
+            settings |= {
+                "goal": config.inference.goal,
+                "prompts": self.digest(prompts, "inference.prompts", folder=True),
+            }
+            places["prompts"] = str(prompts)
+            upstream["mine"] = (mined,)
+            if wanted.probes and wanted.pictures != "none":
+                side = wanted.max_image_side or next((one for one in config.inference.max_image_side if one in pictures), min(pictures))
+                if side not in pictures:
+                    seen = {"mine": (mined,), "normalise": normalised}
+                    pictures[side] = self.add("images", f"export/side-{side}", {"max_image_side": side}, upstream=seen)
+                upstream["images"] = (pictures[side],)
+        self.add("export", "all", settings, upstream=upstream, places=places)
 
     def source(self, source: Source) -> list[Job]:
         if source.kind == "simulated":

@@ -41,15 +41,18 @@ def score(
     if answer is None:
         return {**row, "status": "invalid"}
     row |= {"status": "answered", "confidence": answer.pop("confidence", None), "answer": store.text(store.canonical(answer))}
+    return row | compare(task, probe, answer)
+
+
+def compare(task: str, probe: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a usable answer is worth; like `order_tau` it is copied whole into exports, so it needs nothing else of this package."""
     if task == "t1":
-        row |= {"correct": answer["order"] == probe["answer"], "tau": order_tau(answer["order"], probe["answer"])}
-    elif task == "t2":
+        return {"correct": answer["order"] == probe["answer"], "tau": order_tau(answer["order"], probe["answer"])}
+    if task == "t2":
         right = answer["action"] == probe["answer_action"]
         same = answer["value"] is not None and answer["value"] == probe["answer_value"]
-        row |= {"action_correct": right, "correct": right and (same or answer["action"] not in VALUE_BEARING)}
-    else:
-        row["correct"] = answer["answer"] == probe["answer"]
-    return row
+        return {"action_correct": right, "correct": right and (same or answer["action"] not in VALUE_BEARING)}
+    return {"correct": answer["answer"] == probe["answer"]}
 
 
 def order_tau(given: list[int], truth: list[int]) -> float | None:

@@ -43,7 +43,7 @@ PRINTED = sorted(str(path) for path in PUBLISHED.glob("*.csv"))
 EVERYTHING = [
     f"results/{job.stage}/{job.key}/{file}"
     for job in PLAN.jobs
-    if job.stage not in ("export", "pairs", "replay")
+    if job.stage not in ("export", "pairs", "replay") and not job.label.startswith("export/")
     for file in ("manifest.json", *DATA[job.stage])
 ]
 
@@ -59,7 +59,7 @@ def manifests(*stages):
 
 def prepared():
     """Return the manifests of the probes' pictures; those of the audit sample come with the judges that see them."""
-    return [f"results/images/{job.key}/manifest.json" for job in PLAN.of("images") if "mine" in job.upstream]
+    return [f"results/images/{job.key}/manifest.json" for job in PLAN.of("images") if "mine" in job.upstream and job.label[:7] != "export/"]
 
 
 def upstream(stage, name):

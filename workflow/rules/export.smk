@@ -1,12 +1,15 @@
 """What others can reuse.
 
-Reads: the probes and the final labels. Writes: results/export/<key>/.
+Reads: the probes and their pictures, the labels, and the normalised sources, for licences and for what was typed where. Writes:
+results/export/<key>/, a data set with tasks for other harnesses, or one line that says what may not leave.
 """
 
 
 rule write_export:
     input:
         mined=upstream("export", "mine"),
+        images=upstream("export", "images"),
+        normalised=upstream("export", "normalise"),
         combined=upstream("export", "combine"),
         computed=upstream("export", "stats"),
         data=data("export"),
@@ -20,14 +23,17 @@ rule write_export:
         "results/benchmarks/export/{key}.jsonl"
     conda:
         "../../envs/evoaudit.yaml"
+    threads: 2
     resources:
         mem_mb=2000,
     params:
         settings=settings("export"),
         options=options("export"),
+        roots=roots,
     message:
         "Writing the export."
     shell:
         "python -m evoaudit export --settings {params.settings:q} {params.options}"
-        " --mined {input.mined:q} --final {input.combined:q} --stats {input.computed:q}"
-        " --out $(dirname {output.manifest:q}) 2> {log:q}"
+        " --mined {input.mined:q} --images {input.images:q} --normalised {input.normalised:q} --root {params.roots}"
+        " --final {input.combined:q} --stats {input.computed:q} --read results/.read"
+        " --threads {threads} --out $(dirname {output.manifest:q}) 2> {log:q}"

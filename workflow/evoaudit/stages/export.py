@@ -1,39 +1,286 @@
-"""Export what others can reuse: the probes, the final labels, and a card that says where they come from."""
+"""Export what others can reuse: the probes as a data set and as tasks of other harnesses, the audit, and what says where they come from."""
 
 import argparse
-import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from evoaudit.stages import common
+
+if TYPE_CHECKING:
+    from evoaudit.export.card import Facts
+    from evoaudit.export.privacy import Texts
+    from evoaudit.store import Counts
+
+#: Columns of a probe that are texts of its source's.
+_TEXTS = ("goal", "domain", "website")
+_IDS = ("trajectory_id", "distractor_trajectory", "source")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this stage's arguments."""
     common.arguments(parser)
-    parser.add_argument("--mined", nargs="*", default=[], metavar="MANIFEST")
-    parser.add_argument("--final", nargs="*", default=[], metavar="MANIFEST")
-    parser.add_argument("--stats", nargs="*", default=[], metavar="MANIFEST")
+    parser.add_argument("--mined", nargs="*", default=[], metavar="MANIFEST", help="the probes")
+    parser.add_argument("--images", nargs="*", default=[], metavar="MANIFEST", help="their prepared pictures")
+    parser.add_argument("--normalised", nargs="*", default=[], metavar="MANIFEST", help="the normalised sources")
+    parser.add_argument("--root", nargs="*", default=[], metavar="SOURCE=PATH", help="folders of the sources' own files")
+    parser.add_argument("--final", nargs="*", default=[], metavar="MANIFEST", help="the combined labels")
+    parser.add_argument("--stats", nargs="*", default=[], metavar="MANIFEST", help="the statistics, so that an export belongs to a run")
+    parser.add_argument("--prompts", type=Path, default=None, metavar="DIR", help="folder of the prompts")
+    parser.add_argument("--read", type=Path, default=None, metavar="DIR", help="folder where text read in pictures is kept")
+
+
+#: Settings of an export that names none.
+_DEFAULTS: dict[str, Any] = {
+    "title": "EvoGUI-Bench",
+    "version": "1.0.0",
+    "date": None,
+    "probes": True,
+    "labels": True,
+    "pictures": "masked",
+    "goal": "shown",
+    "privacy": {},
+}
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write the probe tables without pictures, the final labels, and README.md."""
-    from evoaudit import csvfile, store
+    """Write the data set, the harnesses' tasks, the audit, and the card; or refuse with what may not leave."""
+    from evoaudit import store
+    from evoaudit.export import card
 
+    settings = {**_DEFAULTS, **args.settings}
     with common.stage(args, "export", "row") as (folder, counts):
-        lines = ["# Export", ""]
-        simulated = 0
-        for manifest in args.mined if args.settings.get("probes", True) else []:
-            for name in ("t1", "t2", "t3"):
-                table = store.read_table(common.folder_of(manifest), name)
-                simulated += sum(table["simulated"].to_pylist())
-                counts.keep("row", store.write_table(folder, name, table))
-                lines.append(f"- `{name}.parquet`: {table.num_rows} instances, pictures by image_id only")
-        for manifest in args.final if args.settings.get("labels", True) else []:
-            table = store.read_table(common.folder_of(manifest), "final")
-            simulated += sum(table["simulated"].to_pylist())
-            counts.keep("row", table.num_rows)
-            csvfile.write(folder / "final.csv", table.column_names, table.to_pylist())
-            lines.append(f"- `final.csv`: {table.num_rows} final labels and the rule behind each")
-        if simulated:
-            lines += ["", f"{simulated} of these rows rest on simulated trajectories or simulated raters."]
-        lines += ["", "Keys of the stages this comes from:", "", "```json", json.dumps(args.upstream, indent=1, sort_keys=True), "```", ""]
-        (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
+        facts = card.Facts(settings, upstream=args.upstream)
+        texts = _texts(args, settings)
+        if settings["probes"] and args.mined:
+            _probes(folder, args, settings, facts, texts, counts)
+        if settings["labels"]:
+            for manifest in args.final:
+                _labels(folder, common.folder_of(manifest), facts, texts, counts)
+        _privacy(folder, facts, texts)
+        if counts.rows:
+            store.write_table(folder, "drops", counts.rows)
+        facts.dropped = dict(counts.dropped.get("row", {}))
+        card.write_citation(folder, facts)
+        if facts.rows:
+            card.write_croissant(folder, facts)
+        card.write_readme(folder, facts)
+        card.write_crate(folder, facts)
+        card.write_checksums(folder)
+
+
+def _texts(args: argparse.Namespace, settings: dict[str, Any]) -> "Texts":
+    """Take in every trajectory, and what was typed into which field of it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from evoaudit import store
+    from evoaudit.export import privacy
+
+    given = settings["privacy"]
+    texts = privacy.Texts(privacy.Allowed(tuple(given.get("allow") or ()), privacy.published()), tuple(given.get("fictional") or ()))
+    columns = ["trajectory_id", "step", "op", "value", "target"]
+    for folder in map(common.folder_of, args.normalised):
+        steps = store.read_table(folder, "steps", columns)
+        wanted = pc.and_(pc.is_valid(steps["value"]), pc.is_in(steps["op"], pa.array(["type", "paste", "select"])))
+        typed: dict[str, list[dict]] = {}
+        for step in steps.filter(wanted).to_pylist():
+            typed.setdefault(step["trajectory_id"], []).append(step)
+        for row in store.read_rows(folder, "trajectories", ["trajectory_id", "source", "benchmark", "license", "kind", "simulated"]):
+            texts.learn(row, typed.get(row["trajectory_id"], []))
+    return texts
+
+
+def _probes(folder: Path, args: argparse.Namespace, settings: dict[str, Any], facts: "Facts", texts: "Texts", counts: "Counts") -> None:
+    """Write the three tasks and their harnesses."""
+    from evoaudit import prompts
+    from evoaudit.conditions import TASKS
+    from evoaudit.export import dataset, harness, licences
+    from evoaudit.probes.vocabulary import vocabulary_of
+
+    mined = common.folder_of(args.mined[0])
+    held, origins = _sources(args)
+    rows = {task: list(_kept(mined, task, settings, texts, counts)) for task in TASKS}
+    shown: dict[licences.Held, list[str]] = {}
+    for task, probes in rows.items():
+        for probe in probes:
+            names = (probe["trajectory_id"], probe.get("distractor_trajectory") or probe["trajectory_id"])
+            for one in {held[name] for name in names}:
+                shown.setdefault(one, []).append(f"{task} {probe['instance_id']}")
+    licences.gate(shown, settings)
+    prompt_set = prompts.load(args.prompts) if args.prompts else prompts.shipped()
+    vocabulary = vocabulary_of(mined)
+    pictures = _pictures(args, settings, rows, texts)
+
+    def row(task: str, probe: dict[str, Any]) -> dict[str, Any]:
+        name, item = probe["trajectory_id"], f"{task} {probe['instance_id']}"
+        told = {field: texts.masked(name, item, field, probe[field]) for field in _TEXTS}
+        hidden = any(told[field] != probe[field] for field in _TEXTS)
+        found = {**probe, **told, "license": held[name].name, "image_ids": probe["images"]}
+        found |= dataset.asked(prompt_set[task], found, settings["goal"], vocabulary)
+        if task == "t2":
+            found["options"] = list(vocabulary)
+        if task == "t3":
+            found["distractor_license"] = held[probe["distractor_trajectory"]].name
+        if pictures is None:
+            del found["images"]
+        else:
+            found["images"] = [{"bytes": pictures.get(one), "path": f"{one}.png"} for one in probe["images"]]
+            hidden |= any(one in pictures.masked for one in probe["images"])
+        found["masked"] = hidden
+        return {column: found[column] for column in dataset.columns(task, pictures is not None)}
+
+    for task in TASKS:
+        n = dataset.write(folder, task, (row(task, probe) for probe in rows[task]), pictures is not None)
+        counts.keep("row", n)
+        facts.rows[task] = n
+        _proved(folder / dataset.file(task), texts)
+        for probe in rows[task]:
+            facts.simulated += probe["simulated"]
+            one = held[probe["trajectory_id"]]
+            entry = facts.sources.setdefault(
+                one.source,
+                {"kind": origins[one.source][0], "licences": [], "rows": {}, "simulated": one.simulated, "origin": origins[one.source][1]},
+            )
+            entry["rows"][task] = entry["rows"].get(task, 0) + 1
+            if one.name and one.name not in entry["licences"]:
+                entry["licences"] = sorted([*entry["licences"], one.name])
+    if pictures is not None:
+        facts.side = pictures.side
+        facts.masked_pictures = len(pictures.masked)
+        facts.pictures = pictures.shown, pictures.read
+        texts.found += pictures.found
+        pictures.close()
+        harness.write(folder, TASKS, settings)
+
+
+def _kept(mined: Path, task: str, settings: dict[str, Any], texts: "Texts", counts: "Counts") -> Iterator[dict[str, Any]]:
+    """Yield the probes that may leave, and count the others."""
+    from evoaudit import store
+
+    stays = set(settings.get("leave_out") or ())
+    for probe in sorted(store.read_rows(mined, task), key=lambda probe: probe["instance_id"]):
+        name = probe["trajectory_id"]
+        other = probe.get("distractor_trajectory") or name
+        if probe["source"] in stays or texts.source(other) in stays:
+            counts.drop("row", probe["source"], f"{task} {probe['instance_id']}", "left_out", "the config names its source")
+        elif any(texts.spans(name, probe.get(field)) for field in _IDS):
+            counts.drop("row", probe["source"], f"{task} {probe['instance_id']}", "identifier_in_id", "its trajectory's id may not leave")
+        elif task == "t2" and (rule := texts.typed(name, probe["step"], probe["answer_value"])):
+            counts.drop("row", probe["source"], f"{task} {probe['instance_id']}", "masked_value", f"its answer is a {rule}")
+        else:
+            yield probe
+
+
+def _sources(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, tuple[str, str | None]]]:
+    """Return the licence of every trajectory, and of every source its kind and where it was downloaded from."""
+    from evoaudit import store
+    from evoaudit.export.licences import Held
+
+    held: dict[str, Held] = {}
+    origins: dict[str, tuple[str, str | None]] = {}
+    for folder in map(common.folder_of, args.normalised):
+        origin = _origin(folder)
+        for row in store.read_rows(folder, "trajectories", ["trajectory_id", "source", "kind", "license", "simulated"]):
+            held[row["trajectory_id"]] = Held(row["source"], row["license"], row["simulated"])
+            origins[row["source"]] = row["kind"], origin
+    return held, origins
+
+
+def _origin(folder: Path) -> str | None:
+    """Return the data set on the hub a normalised source was read from, with its commit."""
+    from evoaudit.store import read_manifest
+
+    if not (folder / "manifest.json").is_file():
+        return None
+    for key in (read_manifest(folder).get("upstream") or {}).get("download", ()):
+        place = folder.parents[1] / "download" / key
+        if (place / "manifest.json").is_file():
+            config = read_manifest(place)["config"]
+            return f"https://huggingface.co/datasets/{config.get('repo')}/tree/{config.get('commit')}"
+    return None
+
+
+def _pictures(args: argparse.Namespace, settings: dict[str, Any], rows: dict[str, list[dict]], texts: "Texts") -> Any:
+    """Return the pictures as they may leave, or None where they stay."""
+    from evoaudit.errors import InputError
+    from evoaudit.export import masking
+
+    if settings["pictures"] == "none":
+        return None
+    if not args.images:
+        raise InputError("--images", "is missing", "give the manifest of the prepared pictures, or set pictures to 'none'")
+    of: dict[str, set[str]] = {}
+    for probes in rows.values():
+        for probe in probes:
+            for place, image in enumerate(probe["images"]):
+                owners = {probe["trajectory_id"]} | (
+                    {probe["distractor_trajectory"]} if place and "distractor_trajectory" in probe else set()
+                )
+                of.setdefault(image, set()).update(owners)
+    return masking.Pictures(
+        common.folder_of(args.images[0]),
+        [common.folder_of(path) for path in args.normalised],
+        common.roots(args.root),
+        of,
+        texts,
+        read=settings["pictures"] == "masked",
+        cache=args.read,
+        threads=max(1, args.threads),
+    )
+
+
+def _labels(folder: Path, combined: Path, facts: "Facts", texts: "Texts", counts: "Counts") -> None:
+    """Write the audit: the final labels, every rater's, and the codebook."""
+    from evoaudit import csvfile, store
+    from evoaudit.resources import CODEBOOK
+
+    place = folder / "audit"
+    place.mkdir(exist_ok=True)
+    for name in ("final", "labels"):
+        if name == "labels" and not (combined / "labels.parquet").is_file():
+            continue
+        table = store.read_table(combined, name)
+        kept = []
+        for row in table.to_pylist():
+            trajectory = row["trajectory_id"]
+            if texts.spans(trajectory, trajectory):
+                counts.drop("row", "", f"{name}", "identifier_in_id", "its trajectory's id may not leave")
+                continue
+            for column in ("note", "agent", "task_id", "annotator"):
+                if column in row:
+                    row[column] = texts.masked(trajectory, f"{name} {trajectory}", column, row[column])
+            kept.append(row)
+        facts.simulated += sum(row["simulated"] for row in kept)
+        counts.keep("row", len(kept))
+        if name == "final":
+            facts.labels += len(kept)
+        csvfile.write(place / f"{name}.csv", table.column_names, kept)
+    (place / "codebook.yaml").write_bytes((CODEBOOK / "v1.yaml").read_bytes())
+
+
+def _proved(path: Path, texts: "Texts") -> None:
+    """Read a written table again and refuse it if one of its texts still shows what may not leave."""
+    import pyarrow.parquet as pq
+
+    from evoaudit.errors import InputError
+
+    for batch in pq.ParquetFile(path).iter_batches(columns=["trajectory_id", "instance_id", "domain", "website", "goal", "prompt"]):
+        for row in batch.to_pylist():
+            for column in ("domain", "website", "goal", "prompt"):
+                if left := texts.spans(row["trajectory_id"], row[column]):
+                    raise InputError(
+                        f"export: {path.parent.name} {row['instance_id']}: {column}",
+                        f"still shows a {left[0].rule} after masking",
+                        "name the source in export.leave_out; nothing was written",
+                    )
+
+
+def _privacy(folder: Path, facts: "Facts", texts: "Texts") -> None:
+    """Write ``privacy.json``: where something was masked and by which rule, never what it was."""
+    import json
+
+    for one in texts.found:
+        facts.masked[one["rule"]] = facts.masked.get(one["rule"], 0) + one["n"]
+    told = {"spared": dict(sorted(texts.spared.items())), "masked": sorted(texts.found, key=lambda one: json.dumps(one, sort_keys=True))}
+    (folder / "privacy.json").write_text(json.dumps(told, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,243 @@
+"""The export: what leaves says whose it is, what may not leave does not, and the copied rules are the run's own."""
+
+import hashlib
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_export import arguments, export, source
+
+from evoaudit import parse, score, store
+from evoaudit.__main__ import main
+from evoaudit.export import dataset, licences, scorer
+from evoaudit.stats.evogain import baseline_t1, baseline_t2_joint, evogain, evogain_action
+
+TASKS = ("t1", "t2", "t3")
+
+
+def rows(folder: Path, task: str) -> list[dict]:
+    return pq.read_table(folder / "data" / task / "test.parquet").to_pylist()
+
+
+@pytest.fixture(scope="module")
+def rules(tmp_path_factory):
+    """The copied rules, imported from their one file."""
+    path = tmp_path_factory.mktemp("rules") / scorer.NAME
+    path.write_text(scorer.text(), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("evogui_scorer", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory) -> Path:
+    return export(tmp_path_factory.mktemp("export"), source(), pictures="unread")
+
+
+def test_every_item_leaves_with_its_pictures_its_prompt_and_its_licence(exported):
+    for task, n in (("t1", 3), ("t2", 2), ("t3", 3)):
+        found = rows(exported, task)
+        assert [row["instance_id"] for row in found] == [f"{task}-000", f"{task}-001"]
+        for row in found:
+            assert row["license"] == "CC-BY-4.0" and not row["masked"] and not row["simulated"]
+            assert len(row["images"]) == len(row["image_labels"]) == len(row["image_ids"]) == n
+            assert all(picture["bytes"].startswith(b"\x89PNG") for picture in row["images"])
+            assert row["goal"] in row["prompt"] and "JSON" in row["prompt"] and row["system"]
+
+
+def test_the_parquet_says_what_the_datasets_library_needs(exported):
+    told = json.loads(pq.read_schema(exported / "data" / "t2" / "test.parquet").metadata[b"huggingface"])["info"]["features"]
+    assert told["images"] == {"feature": {"_type": "Image"}, "_type": "Sequence"}
+    assert told["answer_value"] == {"dtype": "string", "_type": "Value"} and list(told) == list(dataset.columns("t2"))
+
+
+def test_the_card_can_be_read_by_the_hub(exported):
+    header = yaml.safe_load((exported / "README.md").read_text().split("---\n")[1])
+    assert header["license"] == "cc-by-4.0"
+    assert [(one["config_name"], one["data_files"][0]["path"]) for one in header["configs"]] == [
+        (task, f"data/{task}/test.parquet") for task in TASKS
+    ]
+    assert all((exported / one["data_files"][0]["path"]).is_file() for one in header["configs"])
+
+
+def test_checksums_cover_every_file_and_hold(exported):
+    lines = dict(reversed(line.split("  ")) for line in (exported / "SHA256SUMS").read_text().splitlines())
+    there = {path.relative_to(exported).as_posix() for path in exported.rglob("*") if path.is_file()}
+    assert there - set(lines) == {"SHA256SUMS", "manifest.json"}
+    assert all(hashlib.sha256((exported / name).read_bytes()).hexdigest() == digest for name, digest in lines.items())
+
+
+def test_the_crate_names_every_file_once_and_every_reference_is_there(exported):
+    graph = json.loads((exported / "ro-crate-metadata.json").read_text())["@graph"]
+    known = [one["@id"] for one in graph]
+    assert len(known) == len(set(known))
+    root = next(one for one in graph if one["@id"] == "./")
+    files = {path.relative_to(exported).as_posix() for path in exported.rglob("*") if path.is_file()}
+    assert {part["@id"] for part in root["hasPart"]} == files - {"SHA256SUMS", "manifest.json", "ro-crate-metadata.json"}
+    named = re.findall(r'"@id": "([^"]+)"', json.dumps(graph))
+    assert {name for name in named if not name.startswith("https://")} <= set(known)
+
+
+def test_croissant_describes_every_column(exported):
+    data = json.loads((exported / "croissant.json").read_text())
+    assert [record["@id"] for record in data["recordSet"]] == list(TASKS)
+    for record in data["recordSet"]:
+        assert [field["name"] for field in record["field"]] == list(dataset.columns(record["@id"]))
+    assert {one["sha256"] for one in data["distribution"]} == {
+        hashlib.sha256((exported / dataset.file(task)).read_bytes()).hexdigest() for task in TASKS
+    }
+
+
+def test_an_export_without_pictures_says_so_and_has_no_harness(tmp_path):
+    out = export(tmp_path, source(), pictures="none")
+    assert "images" not in rows(out, "t1")[0] and rows(out, "t1")[0]["image_ids"]
+    assert not (out / "harness").exists() and "Pictures are left out" in (out / "README.md").read_text()
+
+
+def test_pictures_that_were_not_read_are_called_so(exported):
+    assert "Pictures were not read: they may show credentials" in (exported / "README.md").read_text()
+
+
+# Licences
+
+
+def refused(root: Path, capsys, *sources, **more) -> str:
+    assert main(arguments(root, *sources, **{"pictures": "none", **more})) == 2
+    assert not (root / "out" / "manifest.json").exists() and not list((root / "out").glob("*"))
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("licence", "told"),
+    [
+        (None, "state no licence"),
+        ("", "state no licence"),
+        ("custom terms (no SPDX id)", "not known to let anyone pass them on"),
+        ("CC-BY-ND-4.0", "lets nobody share adapted copies"),
+        ("All rights reserved", "not known"),
+    ],
+)
+def test_what_is_not_known_to_be_free_stays_and_the_refusal_says_which_rows(tmp_path, capsys, licence, told):
+    said = refused(tmp_path, capsys, source("good"), source("bad", licence))
+    # The two items of each task, and the item of the other source whose wrong candidate is this one's screen.
+    assert said.count("\n") == 1 and "source 'bad': 7 rows (as t1 t1-002)" in said and told in said and "export.accept" in said
+    assert "'good'" not in said
+
+
+@pytest.mark.parametrize("more", [{"accept": ["bad"]}, {"licenses": ["CC-BY-4.0", "House rules"]}, {"leave_out": ["bad"]}])
+def test_the_mends_a_refusal_names_work(tmp_path, more):
+    out = export(tmp_path, source("good"), source("bad", "House rules"), pictures="none", **more)
+    held = {row["license"] for row in rows(out, "t1")}
+    assert held == ({"CC-BY-4.0"} if "leave_out" in more else {"CC-BY-4.0", "House rules"})
+    counts = store.read_manifest(out)["counts"]
+    # The two items of each task of the other source, and one T3 item whose wrong candidate is its screen.
+    assert counts["dropped"] == ({"left_out": 7} if "leave_out" in more else {})
+    assert counts["read"] == 12 == counts["kept"] + sum(counts["dropped"].values())
+
+
+def test_a_list_of_licences_keeps_out_what_it_does_not_name(tmp_path, capsys):
+    assert "are under 'CC-BY-4.0', which export.licenses does not name" in refused(tmp_path, capsys, source(), licenses=["MIT"])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "fits"),
+    [
+        ("CC-BY-SA-4.0", "CC-BY-NC-SA-4.0", False),
+        ("CC-BY-SA-4.0", "CC-BY-NC-4.0", False),
+        ("CC-BY-NC-SA-4.0", "CC-BY-NC-4.0", True),
+        ("CC-BY-NC-SA-4.0", "openrail", False),
+        ("CC-BY-SA-4.0", "MIT", True),
+        ("CC-BY-NC-4.0", "openrail", True),
+        ("Apache-2.0", "MIT", True),
+        ("cc-by-sa-4.0 ", "CC-BY-SA-4.0", True),
+    ],
+)
+def test_licences_that_cannot_be_joined_stop_the_export(one, other, fits):
+    held = {licences.Held("a", one, False): ["t1 x"], licences.Held("b", other, False): ["t1 y", "t1 z"]}
+    if fits:
+        licences.gate(held, {})
+    else:
+        with pytest.raises(licences.InputError, match=r"1 row \(as t1 x\) of 'a' and 2 rows .* of 'b' cannot be joined: .*export.mixed"):
+            licences.gate(held, {})
+        licences.gate(held, {"mixed": True})
+        licences.gate(held, {"accept": ["b"]})
+
+
+def test_simulated_rows_are_the_programs_own_whatever_format_they_imitate(tmp_path):
+    out = export(tmp_path, source("sim", "openrail", simulated=True), pictures="none")
+    assert {row["license"] for row in rows(out, "t3")} == {"Apache-2.0"}
+    assert "6 of these rows rest on simulated" in (out / "README.md").read_text()
+
+
+# The copied rules
+
+TEXTS = st.one_of(
+    st.text(max_size=80),
+    st.lists(
+        st.sampled_from(
+            (
+                '{"order": [2, 1, 3]}',
+                '{"order": [1,2,3]}',
+                '{"order": [1, 1, 2]}',
+                '{"action": "type", "value": "kettle"}',
+                '{"action": "Select", "value": ""}',
+                '{"action": "drag"}',
+                '{"answer": "a", "confidence": 2}',
+                '{"answer": "B"}',
+                *("```json", "Candidate A", "not B", "the answer is click", "[3,2,1]", "{", "}", " ", "\n", "or", "I think"),
+            )
+        ),
+        max_size=6,
+    ).map("".join),
+)
+PROBES = {
+    "t1": {"images": ["a", "b", "c"], "answer": [2, 1, 3], "slice": "K=3"},
+    "t2": {"images": ["a", "b"], "answer_action": "type", "answer_value": "kettle", "value_in_goal": True, "slice": "type"},
+    "t3": {"images": ["a", "b", "c"], "answer": "B", "slice": "cross"},
+}
+
+
+@settings(max_examples=400)
+@given(task=st.sampled_from(TASKS), text=TEXTS)
+def test_the_copied_rules_judge_every_text_as_the_run_does(rules, task, text):
+    status = "ok" if text.strip() else "empty"
+    ours = score.score(task, PROBES[task], {"status": status, "raw": text})
+    theirs = rules.mark(task, PROBES[task] | {"options": ["click", "type", "select"]}, text)
+    for name in ("status", "parse_path", "correct", "action_correct", "tau"):
+        assert ours[name] == theirs[name], name
+
+
+def test_the_copied_rules_need_nothing_but_python():
+    source = scorer.text()
+    assert "evoaudit" not in source.replace("EvoAudit", "") and "import numpy" not in source
+    compile(source, scorer.NAME, "exec")
+
+
+def test_the_copied_rules_obey_a_vocabulary_of_another_set(rules):
+    row = PROBES["t2"] | {"options": ["click", "long_press"], "answer_action": "long_press", "answer_value": ""}
+    text = '{"action": "long_press", "value": ""}'
+    assert rules.mark("t2", row, text)["correct"]
+    assert parse.parse_answer("t2", text)[0] is None
+
+
+def test_the_numbers_of_the_copied_rules_are_those_of_the_tables(rules):
+    marks = [rules.mark("t1", PROBES["t1"], '{"order": [2, 1, 3]}'), rules.mark("t1", PROBES["t1"], '{"order": [1, 2, 3]}')]
+    marks += [rules.mark("t2", PROBES["t2"], '{"action": "type", "value": "Kettle"}'), rules.mark("t2", PROBES["t2"], None)]
+    marks += [rules.mark("t3", PROBES["t3"], "B"), rules.mark("t3", PROBES["t3"], "dunno"), rules.mark("t3", PROBES["t3"], "  ")]
+    items = [("t1", "K=3"), ("t1", "K=4"), ("t2", "click"), ("t2", "type"), ("t2", "type"), ("t3", "cross")]
+    chance = rules.baseline(items)
+    assert chance["t1"] == pytest.approx(baseline_t1({3: 1, 4: 1})) == pytest.approx((100 / 6 + 100 / 24) / 2)
+    assert chance["t2_joint"] == pytest.approx(baseline_t2_joint(1, 2, 0)) == pytest.approx(100 / 9)
+    found = rules.summary(marks, chance)
+    # One of two orders is exact; the T2 action is right and its value is not; one of two T3 answers is right, and one is missing.
+    assert (found["t1"], found["t2_joint"], found["t2_action"], found["t3"], found["unanswered"]) == (50, 0, 100, 50, 2)
+    assert found["t1_tau"] == pytest.approx((1 + 1 / 3) / 2)
+    assert found["evogain"] == pytest.approx(evogain(50, 0, 50, (chance["t1"], chance["t2_joint"], chance["t3"])))
+    assert found["evogain_action"] == pytest.approx(evogain_action(50, 100, 50, (chance["t1"], 100 / 3, 50)))
