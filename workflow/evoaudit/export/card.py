@@ -120,7 +120,7 @@ def _shown(source: Mapping[str, Any]) -> dict[str, Any]:
         "kind": source["kind"],
         "simulated": source["simulated"],
         "held": ", ".join(line(one) for one in source["licences"]) or "none stated; passed on by permission",
-        "counted": ", ".join(f"{task} {n}" for task, n in sorted(source["rows"].items())),
+        "counted": ", ".join(f"{task} {n}" for task, n in sorted(source["rows"].items())) or "wrong candidates of t3 alone",
         "origin": line(source["origin"] or "own files"),
     }
 

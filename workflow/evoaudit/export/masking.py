@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from evoaudit import extras, prepare, prepared, store
 from evoaudit.errors import InputError
@@ -182,13 +182,14 @@ class Pictures:
         self.masked: set[str] = set()
         #: Where, and by which rule; no text.
         self.found: list[dict[str, Any]] = []
-        self._spool = TemporaryFile()  # noqa: SIM115 (closed with the pictures)
+        self._spool: IO[bytes] | None = None
         self._places: dict[str, tuple[int, int]] = {}
         wanted = {image for image, names in owners.items() if not all(texts.fictional(name) for name in names)} if read else set()
         self.shown, self.read = len(owners), len(wanted)
         if not wanted:
             return
         if why := extras.no_ocr():
+            self.close()
             raise InputError(
                 f"export: {len(wanted)} pictures",
                 f"must be read before they leave, which {why}",
@@ -196,7 +197,14 @@ class Pictures:
                 "or to 'unread' if you know that they show nothing private",
             )
         self._reader = Reader(cache)
-        places = prepare.find(normalised, roots, wanted)
+        self._spool = TemporaryFile()  # noqa: SIM115 (closed with the pictures)
+        try:
+            self._mask(prepare.find(normalised, roots, wanted), owners, texts, threads)
+        except BaseException:
+            self.close()
+            raise
+
+    def _mask(self, places: Sequence[prepare.Place], owners: Mapping[str, Set[str]], texts: privacy.Texts, threads: int) -> None:
         with ThreadPoolExecutor(threads) as pool:
             # In chunks, so that decoded pictures do not pile up.
             for start in range(0, len(places), 4 * threads):
@@ -213,7 +221,7 @@ class Pictures:
 
     def get(self, image_id: str) -> bytes:
         """Return a picture's encoded bytes as they may leave."""
-        if image_id not in self._places:
+        if self._spool is None or image_id not in self._places:
             return self._inner.get(image_id)
         at, length = self._places[image_id]
         self._spool.seek(at)
@@ -221,10 +229,11 @@ class Pictures:
 
     def close(self) -> None:
         self._inner.close()
-        self._spool.close()
+        if self._spool is not None:
+            self._spool.close()
 
     def _take(self, image_id: str, data: bytes | None, filled: Sequence[tuple[Box, str]]) -> None:
-        if data is None:
+        if data is None or self._spool is None:
             return
         self.masked.add(image_id)
         self._places[image_id] = self._spool.seek(0, io.SEEK_END), len(data)

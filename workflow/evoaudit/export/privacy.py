@@ -172,7 +172,7 @@ _FIELDS = (
     ("password", r"\bsecret\b|api.?key|access.?token|recovery code|\btoken\b"),
     ("card", r"card.?(?:number|holder)|credit.?card|debit.?card|\bcc.?num"),
     ("account", r"\biban\b|account.?(?:number|no\b)|routing.?number|sort.?code"),
-    ("e-mail", r"\be-?mail\b"),
+    ("e-mail", r"\be ?mail\b"),
     ("phone", r"\b(?:tele)?phone\b|\bmobile\b|cell.?(?:phone|number)|\btel\b"),
     ("name", r"\b(?:first|last|full|middle|given|family|legal|maiden|passenger|guest|traveller|traveler|contact|your).?name\b|\bsurname\b"),
     ("name", r"\buser.?name\b|\blog.?in\b(?: ?(?:id|name))?$|\buser.?id\b"),

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,10 @@ from evoaudit.stages import common
 
 if TYPE_CHECKING:
     from evoaudit.export.card import Facts
+    from evoaudit.export.licences import Held
+    from evoaudit.export.masking import Pictures
     from evoaudit.export.privacy import Texts
+    from evoaudit.prompts import PromptSet
     from evoaudit.store import Counts
 
 #: Columns of a probe that are texts of its source's.
@@ -104,54 +108,71 @@ def _probes(folder: Path, args: argparse.Namespace, settings: dict[str, Any], fa
     shown: dict[licences.Held, list[str]] = {}
     for task, probes in rows.items():
         for probe in probes:
-            names = (probe["trajectory_id"], probe.get("distractor_trajectory") or probe["trajectory_id"])
-            for one in {held[name] for name in names}:
+            for one in {held[name] for name in _trajectories(probe)}:
                 shown.setdefault(one, []).append(f"{task} {probe['instance_id']}")
+                _told(facts, one, *origins[one.source])
+            own = facts.sources[probe["source"]]["rows"]
+            own[task] = own.get(task, 0) + 1
+            facts.simulated += probe["simulated"]
     licences.gate(shown, settings)
     prompt_set = prompts.load(args.prompts) if args.prompts else prompts.shipped()
-    vocabulary = vocabulary_of(mined)
     pictures = _pictures(args, settings, rows, texts)
+    try:
+        make = _Maker(held, prompt_set, vocabulary_of(mined), settings["goal"], texts, pictures)
+        for task in TASKS:
+            facts.rows[task] = dataset.write(folder, task, (make.row(task, probe) for probe in rows[task]), pictures is not None)
+            counts.keep("row", facts.rows[task])
+            _proved(folder / dataset.file(task), texts)
+        if pictures is not None:
+            facts.side = pictures.side
+            facts.masked_pictures = len(pictures.masked)
+            facts.pictures = pictures.shown, pictures.read
+            texts.found += pictures.found
+            harness.write(folder, TASKS, settings)
+    finally:
+        if pictures is not None:
+            pictures.close()
 
-    def row(task: str, probe: dict[str, Any]) -> dict[str, Any]:
+
+def _trajectories(probe: dict[str, Any]) -> set[str]:
+    """Return the trajectories whose screens an item shows."""
+    return {probe["trajectory_id"], probe.get("distractor_trajectory") or probe["trajectory_id"]}
+
+
+def _told(facts: "Facts", held: "Held", kind: str, origin: str | None) -> None:
+    """Name a source on the card."""
+    entry = facts.sources.setdefault(held.source, {"kind": kind, "licences": [], "rows": {}, "simulated": held.simulated, "origin": origin})
+    if held.name and held.name not in entry["licences"]:
+        entry["licences"] = sorted([*entry["licences"], held.name])
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes a row of the data set of a probe."""
+
+    held: dict[str, "Held"]
+    prompt_set: "PromptSet"
+    vocabulary: tuple[str, ...]
+    goal: Any
+    texts: "Texts"
+    pictures: "Pictures | None"
+
+    def row(self, task: str, probe: dict[str, Any]) -> dict[str, Any]:
+        """Return the row, with its texts masked before they enter the prompt."""
+        from evoaudit.export import dataset
+
         name, item = probe["trajectory_id"], f"{task} {probe['instance_id']}"
-        told = {field: texts.masked(name, item, field, probe[field]) for field in _TEXTS}
-        hidden = any(told[field] != probe[field] for field in _TEXTS)
-        found = {**probe, **told, "license": held[name].name, "image_ids": probe["images"]}
-        found |= dataset.asked(prompt_set[task], found, settings["goal"], vocabulary)
-        if task == "t2":
-            found["options"] = list(vocabulary)
+        told = {column: self.texts.masked(name, item, column, probe[column]) for column in _TEXTS}
+        masked = any(told[column] != probe[column] for column in _TEXTS)
+        found = {**probe, **told, "license": self.held[name].name, "image_ids": probe["images"], "options": list(self.vocabulary)}
+        found |= dataset.asked(self.prompt_set[task], found, self.goal, self.vocabulary)
         if task == "t3":
-            found["distractor_license"] = held[probe["distractor_trajectory"]].name
-        if pictures is None:
-            del found["images"]
-        else:
-            found["images"] = [{"bytes": pictures.get(one), "path": f"{one}.png"} for one in probe["images"]]
-            hidden |= any(one in pictures.masked for one in probe["images"])
-        found["masked"] = hidden
-        return {column: found[column] for column in dataset.columns(task, pictures is not None)}
-
-    for task in TASKS:
-        n = dataset.write(folder, task, (row(task, probe) for probe in rows[task]), pictures is not None)
-        counts.keep("row", n)
-        facts.rows[task] = n
-        _proved(folder / dataset.file(task), texts)
-        for probe in rows[task]:
-            facts.simulated += probe["simulated"]
-            one = held[probe["trajectory_id"]]
-            entry = facts.sources.setdefault(
-                one.source,
-                {"kind": origins[one.source][0], "licences": [], "rows": {}, "simulated": one.simulated, "origin": origins[one.source][1]},
-            )
-            entry["rows"][task] = entry["rows"].get(task, 0) + 1
-            if one.name and one.name not in entry["licences"]:
-                entry["licences"] = sorted([*entry["licences"], one.name])
-    if pictures is not None:
-        facts.side = pictures.side
-        facts.masked_pictures = len(pictures.masked)
-        facts.pictures = pictures.shown, pictures.read
-        texts.found += pictures.found
-        pictures.close()
-        harness.write(folder, TASKS, settings)
+            found["distractor_license"] = self.held[probe["distractor_trajectory"]].name
+        if self.pictures is not None:
+            found["images"] = [{"bytes": self.pictures.get(one), "path": f"{one}.png"} for one in probe["images"]]
+            masked |= not self.pictures.masked.isdisjoint(probe["images"])
+        found["masked"] = masked
+        return {column: found[column] for column in dataset.columns(task, self.pictures is not None)}
 
 
 def _kept(mined: Path, task: str, settings: dict[str, Any], texts: "Texts", counts: "Counts") -> Iterator[dict[str, Any]]:
@@ -161,8 +182,7 @@ def _kept(mined: Path, task: str, settings: dict[str, Any], texts: "Texts", coun
     stays = set(settings.get("leave_out") or ())
     for probe in sorted(store.read_rows(mined, task), key=lambda probe: probe["instance_id"]):
         name = probe["trajectory_id"]
-        other = probe.get("distractor_trajectory") or name
-        if probe["source"] in stays or texts.source(other) in stays:
+        if any(texts.source(one) in stays for one in _trajectories(probe)):
             counts.drop("row", probe["source"], f"{task} {probe['instance_id']}", "left_out", "the config names its source")
         elif any(texts.spans(name, probe.get(field)) for field in _IDS):
             counts.drop("row", probe["source"], f"{task} {probe['instance_id']}", "identifier_in_id", "its trajectory's id may not leave")
@@ -201,7 +221,7 @@ def _origin(folder: Path) -> str | None:
     return None
 
 
-def _pictures(args: argparse.Namespace, settings: dict[str, Any], rows: dict[str, list[dict]], texts: "Texts") -> Any:
+def _pictures(args: argparse.Namespace, settings: dict[str, Any], rows: dict[str, list[dict]], texts: "Texts") -> "Pictures | None":
     """Return the pictures as they may leave, or None where they stay."""
     from evoaudit.errors import InputError
     from evoaudit.export import masking

@@ -1,0 +1,231 @@
+"""Other people's programs open the export, and one of them, asking the same server, gets the run's own numbers.
+
+They are wanted in an environment of their own: EVOAUDIT_HARNESSES names its Python (`pip install inspect-ai openai datasets pillow pandas
+mlcroissant`).
+"""
+
+import csv
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from made_export import export, source
+from model_server import Answer, Call, ModelServer, Reply, good
+from served import CANARY, served
+from test_workflow import snakemake
+
+pytestmark = pytest.mark.slow
+
+PYTHON = os.environ.get("EVOAUDIT_HARNESSES", sys.executable)
+CONFIG = """
+run: {{name: bench, seed: 3}}
+sources:
+  - {{name: sim, kind: simulated, trajectories: 60}}
+probes:
+  t1: {{quota: {{3: 6, 4: 6, 5: 6}}}}
+  t2: {{quota: {{click: 8, type: 8, select: 4}}}}
+  t3: {{quota: {{cross: 6, same_domain: 6, long_skip: 6}}}}
+models:
+  - {{name: asked, group: open, provider: openai, model: m, base_url: {url}, api_key_env: EVOAUDIT_TEST_KEY}}
+inference: {{tolerate: 0.9, retries: 1}}
+"""
+
+INSPECT = """
+import json, sys
+from inspect_ai import eval
+[log] = eval(sys.argv[1], model="openai/m", model_base_url=sys.argv[2], model_args={"responses_api": False}, log_dir=sys.argv[3],
+             display="none", log_level="error", max_connections=8)
+assert log.status == "success", log.error
+numbers = {name: one.value for score in log.results.scores for name, one in score.metrics.items()}
+marks = {sample.id: sample.scores["evogui"].metadata for sample in log.samples}
+print(json.dumps({"numbers": numbers, "marks": marks}))
+"""
+
+
+def needs(*modules: str) -> None:
+    """Skip unless the harnesses' Python has these modules."""
+    done = subprocess.run([PYTHON, "-c", f"import {', '.join(modules)}"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"{PYTHON} has no {' and '.join(modules)}; set EVOAUDIT_HARNESSES to a Python that has")
+
+
+def run(code: str, *words: str, folder: Path) -> str:
+    """Run a program in the harnesses' Python, without this package, and return what it prints."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH",)}
+    environment |= {"OPENAI_API_KEY": "k", "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hf"), "HOME": str(folder)}
+    done = subprocess.run([PYTHON, "-c", code, *words], capture_output=True, text=True, env=environment, cwd=folder, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answer], ModelServer]]:
+    yield from served(monkeypatch, ModelServer)
+
+
+def shown(call: Call) -> list[str]:
+    """Return every text and picture of a request, in order."""
+    parts = []
+    for message in call.body["messages"]:
+        content = message["content"]
+        for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            parts.append(part["text"] if part["type"] == "text" else part["image_url"]["url"])
+    return parts
+
+
+def said(call: Call) -> Reply:
+    """Answer by what is shown alone, so that every program that asks the same gets the same: well, badly, oddly, or not at all."""
+    texts = shown(call)
+    pictures = [text for text in texts if text.startswith("data:")]
+    roll = hashlib.sha256("".join(texts).encode()).digest()
+    if '"order"' in texts[1]:
+        k = len(pictures)
+        order = sorted(range(1, k + 1), key=lambda place: roll[place] if roll[1] % 2 else place)
+        answers = [json.dumps({"order": order}), f"```json\n{json.dumps({'order': order})}\n```", f"It is {order}.", '{"order": [1, 1]}']
+    elif '"action"' in texts[1]:
+        action = ("click", "type", "select")[roll[1] % 3]
+        answers = [json.dumps({"action": action, "value": "", "confidence": 0.5}), f"action: {action}", action.upper(), "I cannot say"]
+    else:
+        label = "AB"[roll[1] % 2]
+        answers = [json.dumps({"answer": label, "confidence": 0.7}), f"Candidate {label}", f"not {label}", "A or B"]
+    end = {0: "length", 1: "refusal", 2: "filter"}.get(roll[2] % 16, "stop")
+    return good(call.protocol, " " if roll[3] % 16 == 0 else answers[roll[0] % 4], end)
+
+
+def test_inspect_asks_the_same_and_gets_the_runs_own_numbers(serve, tmp_path, monkeypatch):
+    needs("inspect_ai", "openai", "pyarrow")
+    server = serve(said)
+    monkeypatch.setenv("EVOAUDIT_TEST_KEY", CANARY)
+    config = CONFIG.format(url=server.url("chat"))
+    snakemake(tmp_path, "tables", config=config)
+    ours = {json.dumps(shown(call)) for call in server.calls}
+    snakemake(tmp_path, "export", config=config)
+    out = tmp_path / "results" / "runs" / "bench"
+    with open(out / "tables" / "evogui_main.csv", encoding="utf-8", newline="") as file:
+        (row,) = [row for row in csv.DictReader(file) if row["model"] == "asked"]
+    before = len(server.calls)
+    task = out / "export" / "harness" / "inspect" / "evogui_bench.py"
+    found = json.loads(run(INSPECT, f"{task}@evogui_bench", server.url("chat"), str(tmp_path / "logs"), folder=tmp_path).splitlines()[-1])
+    # The very same texts and pictures, byte by byte, in the same order.
+    assert {json.dumps(shown(call)) for call in server.calls[before:]} == ours and len(ours) == 56
+    numbers = found["numbers"]
+    for name, column in (("t1", "t1"), ("t2_action", "t2_top1"), ("t2_joint", "t2_joint"), ("t3", "t3"), ("evogain", "evogain")):
+        assert numbers[name] == pytest.approx(float(row[column]), abs=1e-9), name
+    assert numbers["unanswered"] == int(row["n_unanswered"]) > 0
+    import pyarrow.parquet as pq
+
+    scores = {
+        f"{one['task']}/{one['instance_id']}": one
+        for path in tmp_path.glob("results/score/*/scores.parquet")
+        for one in pq.read_table(path).to_pylist()
+    }
+    assert scores.keys() == found["marks"].keys()
+    for name, mark in found["marks"].items():
+        assert [mark[field] for field in ("status", "correct", "parse_path")] == [
+            scores[name][field] for field in ("status", "correct", "parse_path")
+        ], name
+    assert {mark["parse_path"] for mark in found["marks"].values()} == {"json", "fallback", "invalid", "none"}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory) -> Path:
+    return export(tmp_path_factory.mktemp("export"), source(), pictures="unread", date="2026-01-31")
+
+
+def test_the_datasets_library_opens_the_folder_and_decodes_the_pictures(exported, tmp_path):
+    needs("datasets", "PIL")
+    code = """
+import sys, datasets
+for task, n in (("t1", 3), ("t2", 2), ("t3", 3)):
+    rows = datasets.load_dataset(sys.argv[1], task, split="test")
+    print(task, len(rows), [picture.size for picture in rows[0]["images"]], rows[0]["license"])
+"""
+    lines = run(code, str(exported), folder=tmp_path).splitlines()
+    assert lines == [f"{task} 2 {[(192, 128)] * n} CC-BY-4.0" for task, n in (("t1", 3), ("t2", 2), ("t3", 3))]
+
+
+def test_croissant_is_valid_and_reads_the_rows(exported, tmp_path):
+    needs("mlcroissant")
+    code = """
+import sys, mlcroissant
+data = mlcroissant.Dataset(sys.argv[1])
+print(sorted(data.metadata.ctx.issues.errors), sorted(data.metadata.ctx.issues.warnings))
+print([(row["t1/instance_id"].decode(), row["t1/images"][0].size) for row in data.records("t1")])
+"""
+    lines = run(code, str(exported / "croissant.json"), folder=tmp_path).splitlines()
+    assert lines == ["[] []", "[('t1-000', (192, 128)), ('t1-001', (192, 128))]"]
+
+
+LMMS = """
+import importlib.util, json, sys
+import datasets, yaml
+from pathlib import Path
+folder = Path("harness/lmms-eval")
+spec = importlib.util.spec_from_file_location("utils", folder / "utils.py")
+utils = importlib.util.module_from_spec(spec); spec.loader.exec_module(utils)
+class Loader(yaml.SafeLoader): pass
+Loader.add_constructor("!function", lambda loader, node: getattr(utils, node.value.removeprefix("utils.")))
+told = {}
+for task, texts in json.loads(sys.argv[1]).items():
+    given = yaml.load((folder / f"evogui_{task}.yaml").read_text(), Loader)
+    docs = datasets.load_dataset(given["dataset_path"], **given["dataset_kwargs"])[given["test_split"]]
+    system, user = given["doc_to_messages"](docs[0])
+    kinds = [part["type"] for part in user["content"]]
+    results = [given["process_results"](doc, [text]) for doc, text in zip(docs, texts)]
+    numbers = {one["metric"]: one["aggregation"]([result[one["metric"]] for result in results]) for one in given["metric_list"]}
+    told[task] = [kinds, numbers, len(given["doc_to_visual"](docs[0]))]
+print(json.dumps(told))
+"""
+
+
+def test_the_tasks_of_lmms_eval_ask_in_order_and_score_by_our_rules(exported, tmp_path):
+    needs("datasets", "yaml", "PIL")
+    texts = {
+        "t1": ['{"order": [2, 1, 3]}', "[3, 1, 2]"],
+        "t2": ['{"action": "type", "value": "blue kettle 0"}', '{"action": "type", "value": "Blue kettle 1"}'],
+        "t3": ["A", " "],
+    }
+    code = f"import os; os.chdir({str(exported)!r})\n{LMMS}"
+    told = json.loads(run(code, json.dumps(texts), folder=tmp_path).splitlines()[-1])
+    for task, n in (("t1", 3), ("t2", 2), ("t3", 3)):
+        assert told[task][0] == ["text", *["text", "image"] * n] and told[task][2] == n
+    # True: 2, 1, 3; the second order is its reverse.
+    assert told["t1"][1] == {"t1": 50.0, "t1_tau": 0.0, "unanswered": 0.0}
+    assert told["t2"][1] == {"t2_joint": 50.0, "t2_action": 100.0, "unanswered": 0.0}
+    assert told["t3"][1] == {"t3": 100.0, "unanswered": 1.0}
+
+
+VLM = """
+import importlib.util, json, os, sys, types
+import pandas as pd
+base, smp, package, parts = (types.ModuleType(name) for name in ("vlmeval.dataset.image_base", "vlmeval.smp", "vlmeval", "vlmeval.dataset"))
+class ImageBaseDataset:  # what the class uses of VLMEvalKit's own
+    def __init__(self, dataset):
+        self.dataset_name, self.img_root = dataset, os.path.join(sys.argv[1], "images", dataset)
+        self.data = self.load_data(dataset)
+base.ImageBaseDataset = ImageBaseDataset
+smp.load, smp.dump = pd.read_excel, lambda value, path: open(path, "w").write(json.dumps(value))
+smp.load = lambda path: pd.read_csv(path)
+sys.modules |= {one.__name__: one for one in (base, smp, package, parts)}
+spec = importlib.util.spec_from_file_location("evogui", "harness/vlmevalkit/evogui.py")
+module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
+task = module.EvoGUI("EvoGUI_T3")
+parts = task.build_prompt(0)
+answered = task.data.assign(prediction=["A", "B"])
+answered.to_csv(os.path.join(sys.argv[1], "answers.csv"), index=False)
+numbers = task.evaluate(os.path.join(sys.argv[1], "answers.csv"))
+print(json.dumps([[part["type"] for part in parts], [os.path.exists(p["value"]) for p in parts if p["type"] == "image"], numbers]))
+"""
+
+
+def test_the_class_for_vlmevalkit_asks_in_order_and_scores_by_our_rules(exported, tmp_path):
+    needs("pandas", "pyarrow")
+    code = f"import os; os.chdir({str(exported)!r}); os.environ['EVOGUI_BENCH'] = {str(exported)!r}\n{VLM}"
+    kinds, there, numbers = json.loads(run(code, str(tmp_path), folder=tmp_path).splitlines()[-1])
+    assert kinds == ["text", *["text", "image"] * 3] and there == [True] * 3
+    assert numbers == {"t3": 50.0, "unanswered": 0.0}
