@@ -13,9 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_export import arguments, export, source
 
+from evoaudit import config as configs
 from evoaudit import parse, score, store
+from evoaudit import plan as plans
 from evoaudit.__main__ import main
 from evoaudit.export import dataset, licences, scorer
+from evoaudit.resources import ROOT
 from evoaudit.stats.evogain import baseline_t1, baseline_t2_joint, evogain, evogain_action
 
 TASKS = ("t1", "t2", "t3")
@@ -174,6 +177,30 @@ def test_simulated_rows_are_the_programs_own_whatever_format_they_imitate(tmp_pa
     out = export(tmp_path, source("sim", "openrail", simulated=True), pictures="none")
     assert {row["license"] for row in rows(out, "t3")} == {"Apache-2.0"}
     assert "6 of these rows rest on simulated" in (out / "README.md").read_text()
+
+
+@pytest.mark.parametrize("text", re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "export.md").read_text(encoding="utf-8"), re.DOTALL))
+def test_the_configs_of_the_page_on_exports_are_configs(text, tmp_path):
+    (tmp_path / "mine.yaml").write_text(text.replace("[weblinx]", "[mine]"), encoding="utf-8")
+    config = configs.load(tmp_path / "mine.yaml")
+    (job,) = plans.build(config, must_exist=False).of("export")
+    assert job.settings["date"] in (None, "2026-11-30")
+
+
+def test_a_source_an_export_names_must_be_there(tmp_path):
+    (tmp_path / "mine.yaml").write_text("sources: [{name: a, kind: plain, path: a}]\nexport: {privacy: {fictional: [b]}}\n")
+    with pytest.raises(licences.InputError, match=r"export.privacy.fictional: 'b': no such source; there are a"):
+        plans.build(configs.load(tmp_path / "mine.yaml"), must_exist=False)
+
+
+def test_another_side_for_the_export_prepares_pictures_for_it_alone(tmp_path):
+    base = "sources: [{name: s, kind: simulated, trajectories: 20}]\nmodels: [{name: random, provider: builtin}]\n"
+    sides = {}
+    for text in ("", "export: {max_image_side: 1024}\n", "export: {pictures: none}\n"):
+        (tmp_path / "mine.yaml").write_text(base + text)
+        (job,) = plans.build(configs.load(tmp_path / "mine.yaml")).of("export")
+        sides[text] = [one.settings["max_image_side"] for one in job.upstream.get("images", ())]
+    assert list(sides.values()) == [[512], [1024], []]
 
 
 # The copied rules

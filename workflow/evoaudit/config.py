@@ -4,6 +4,7 @@ A config is one YAML tree (any section may be a path to a YAML file). It is chec
 field is refused with its file, its name and the nearest right name.
 """
 
+import datetime
 import difflib
 import re
 import reprlib
@@ -521,9 +522,7 @@ class Export(Section):
     mixed: bool = Field(
         False, description="whether rows under licences that cannot be joined may lie in one data set, each row under its own"
     )
-    date: str | None = Field(
-        None, pattern=r"^\d{4}-\d{2}-\d{2}$", description="day of publication, YYYY-MM-DD, which RO-Crate and Croissant ask for"
-    )
+    date: datetime.date | None = Field(None, description="day of publication, YYYY-MM-DD, which RO-Crate and Croissant ask for")
     version: str = Field("1.0.0", pattern=r"^\d+\.\d+\.\d+$", description="version of the data set")
     privacy: Privacy = Privacy()
 

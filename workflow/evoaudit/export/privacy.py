@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import translate
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from evoaudit.resources import RESOURCES
@@ -244,6 +245,7 @@ def find(text: str, known: Mapping[str, str] | None = None, allow: Callable[[str
     return joined
 
 
+@lru_cache(maxsize=8192)
 def _whole(value: str) -> re.Pattern:
     """Match a typed text where it stands as a word of its own, case and kinds of white space aside."""
     words = r"\s+".join(re.escape(word) for word in value.split())
