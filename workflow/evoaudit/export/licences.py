@@ -92,7 +92,7 @@ def gate(rows: Mapping[Held, Iterable[str]], settings: Mapping[str, Any]) -> dic
             bad.append(f"source '{held.source}': {_rows(found[held])} {fault}")
     if bad:
         raise InputError(
-            "export: licences",
+            "licences",
             "; ".join(bad[:_NAMED]) + (f"; and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""),
             "state the licence in sources[].license, or name it in export.licenses, or the source in export.accept if you have permission, "
             "or in export.leave_out",
@@ -125,7 +125,7 @@ def _alike(found: Mapping[Held, list[str]], accepted: set[str]) -> None:
         for other, second in known[place + 1 :]:
             if why := clash(one, other):
                 raise InputError(
-                    "export: licences",
+                    "licences",
                     f"{_rows(found[first])} of '{first.source}' and {_rows(found[second])} of '{second.source}' cannot be joined: {why}",
                     "name one of the sources in export.leave_out, or set export.mixed for a collection in which each row keeps its own",
                 )

@@ -191,7 +191,7 @@ class Pictures:
         if why := extras.no_ocr():
             self.close()
             raise InputError(
-                f"export: {len(wanted)} pictures",
+                f"{len(wanted)} pictures",
                 f"must be read before they leave, which {why}",
                 "run `make ocr`, name sources whose identities are made up in export.privacy.fictional, or set export.pictures to 'none', "
                 "or to 'unread' if you know that they show nothing private",
@@ -266,7 +266,7 @@ class Pictures:
             hits = finder(self._reader.read(small)) if small.size != picture.size else []
         if hits:
             raise InputError(
-                f"export: picture {place.image_id}",
+                f"picture {place.image_id}",
                 f"still shows a {hits[0][1]} after masking",
                 "name its source in export.leave_out; nothing was written",
             )

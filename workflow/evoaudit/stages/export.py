@@ -290,7 +290,7 @@ def _proved(path: Path, texts: "Texts") -> None:
             for column in ("domain", "website", "goal", "prompt"):
                 if left := texts.spans(row["trajectory_id"], row[column]):
                     raise InputError(
-                        f"export: {path.parent.name} {row['instance_id']}: {column}",
+                        f"{path.parent.name} {row['instance_id']}: {column}",
                         f"still shows a {left[0].rule} after masking",
                         "name the source in export.leave_out; nothing was written",
                     )
