@@ -108,6 +108,42 @@ def test_pictures_that_were_not_read_are_called_so(exported):
     assert "Pictures were not read: they may show credentials" in (exported / "README.md").read_text()
 
 
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_row_order_threads_and_folder_change_no_byte(tmp_path):
+    typed = {0: ("Password", "Zebra-77"), 1: ("Full name", "Ada Quill")}
+    made = {}
+    for name, seed, threads in (("a", None, "1"), ("b and a space", 3, "3")):
+        logs = source(n=4, typed=typed)
+        logs.trajectories[1]["instruction"] = "for Ada Quill"
+        write = logs.write
+        logs.write = lambda folder, write=write, seed=seed: write(folder, seed)
+        (tmp_path / name).mkdir()
+        words = arguments(tmp_path / name, logs, pictures="unread")
+        assert main([*words, "--threads", threads]) == 0
+        made[name] = files(tmp_path / name / "out")
+        del made[name]["manifest.json"]
+    first, second = made.values()
+    assert first.keys() == second.keys() and [name for name in first if first[name] != second[name]] == []
+
+
+def test_a_hostile_licence_opens_no_markup_on_the_card(tmp_path):
+    bad = "[x](javascript:alert(1)) <script>|\n# Title"
+    out = export(tmp_path, source("bad", bad), source("good"), pictures="none", accept=["bad"])
+    text = (out / "README.md").read_text()
+    (row,) = [line for line in text.splitlines() if line.startswith("| bad |")]
+    assert "script" in row and not re.search(r"(?<!\\)[\[<]", row) and "\n# Title" not in text
+    # Two licences, so the header names none of them.
+    assert "license: other" in text
+
+
+def test_a_row_without_a_licence_keeps_the_others_from_standing_for_all(tmp_path):
+    out = export(tmp_path, source("bare", None), source("good"), pictures="none", accept=["bare"])
+    assert "license: other" in (out / "README.md").read_text() and "license: CC" not in (out / "CITATION.cff").read_text()
+
+
 # Licences
 
 

@@ -19,7 +19,7 @@ from evoaudit.config import PRICES, SIMULATED_FORMATS, Config, Judge, Model, Sou
 from evoaudit.errors import InputError
 from evoaudit.fingerprint import fingerprint
 from evoaudit.identity import make_key
-from evoaudit.resources import CODEBOOK, PROMPTS
+from evoaudit.resources import CODEBOOK, FICTIONAL, PROMPTS
 from evoaudit.simulate import control
 from evoaudit.sources import platform
 
@@ -235,6 +235,7 @@ class _Maker:
             if name not in named:
                 raise InputError(f"export.{option}: '{name}'", "no such source", f"there are {', '.join(sorted(named)) or 'none'}")
         settings = wanted.model_dump(mode="json", exclude={"max_image_side"})
+        settings["privacy"]["published"] = fingerprint(FICTIONAL) or "absent"
         upstream = {"combine": audit.get("combine", ()), "stats": (stats,), "normalise": normalised}
         places: dict[str, Any] = {}
         if mined is not None:

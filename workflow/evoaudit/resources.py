@@ -7,3 +7,5 @@ RESOURCES = ROOT / "resources"
 PROMPTS = RESOURCES / "prompts"
 CODEBOOK = RESOURCES / "codebook"
 PUBLISHED = RESOURCES / "published"
+#: Identities that self-hosted benchmarks publish for everyone to log in with.
+FICTIONAL = RESOURCES / "privacy" / "fictional.yaml"

@@ -25,7 +25,7 @@ rule write_export:
         "../../envs/evoaudit.yaml"
     threads: 2
     resources:
-        mem_mb=2000,
+        mem_mb=3000,
     params:
         settings=settings("export"),
         options=options("export"),

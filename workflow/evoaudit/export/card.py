@@ -63,7 +63,7 @@ class Facts:
     @property
     def licence(self) -> str | None:
         """Return the one licence all rows are under, if there is one."""
-        names = {name for source in self.sources.values() for name in source["licences"]}
+        names = {name for source in self.sources.values() for name in source["licences"] or [None]}
         return names.pop() if len(names) == 1 else None
 
 

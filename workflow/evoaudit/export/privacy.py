@@ -13,9 +13,8 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from evoaudit.resources import RESOURCES
+from evoaudit.resources import FICTIONAL
 
-FICTIONAL = RESOURCES / "privacy" / "fictional.yaml"
 #: Shortest typed text that is looked for elsewhere: shorter ones stand in every text by chance.
 SHORTEST = 3
 

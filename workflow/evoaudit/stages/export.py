@@ -91,7 +91,7 @@ def _texts(args: argparse.Namespace, settings: dict[str, Any]) -> "Texts":
         for step in steps.filter(wanted).to_pylist():
             typed.setdefault(step["trajectory_id"], []).append(step)
         for row in store.read_rows(folder, "trajectories", ["trajectory_id", "source", "benchmark", "license", "kind", "simulated"]):
-            texts.learn(row, typed.get(row["trajectory_id"], []))
+            texts.learn(row, sorted(typed.get(row["trajectory_id"], []), key=lambda step: step["step"]))
     return texts
 
 
