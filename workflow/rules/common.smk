@@ -36,7 +36,15 @@ except (InputError, OSError) as error:
     refuse(error)
 
 RUN = CONFIG.run.name
-PRINTED = sorted(str(path) for path in PUBLISHED.glob("*.csv"))
+
+
+def near(paths):
+    """Return paths from the working folder where they lie below it: results that move with their checkout are done at the new place too."""
+    here = Path.cwd()
+    return sorted(str(path.relative_to(here) if path.is_relative_to(here) else path) for path in paths)
+
+
+PRINTED = near(PUBLISHED.glob("*.csv"))
 
 
 # The default target asks for every intermediate, so that one lost from the middle is made again; not for what has a target of its own.
@@ -99,7 +107,7 @@ def data(stage):
 
 def code(stage):
     """Return the library files a stage's subcommand can reach: editing one reruns what depends on it."""
-    return [str(path) for path in plans.closure(f"evoaudit.stages.{stage}")]
+    return near(plans.closure(f"evoaudit.stages.{stage}"))
 
 
 def judging_code(wildcards):
