@@ -214,7 +214,7 @@ def normalised(tmp_path):
     rows = [trajectory(i, agent=agent) for agent in "ab" for i in range(6)]
     write_table(folder, "trajectories", [{**row, "kind": "plain", "n_steps": 1, "source_file": "f", "source_sha256": "0"} for row in rows])
     write_table(folder, "oracle_results", [oracle(row, 0.0 if row["task_id"] != "t5" else 0.5) for row in rows])
-    (folder / "manifest.json").write_text("{}")
+    (folder / "manifest.json").write_text('{"files": {}}')
     return folder / "manifest.json"
 
 
