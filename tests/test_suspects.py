@@ -11,6 +11,7 @@ from evoaudit import store
 from evoaudit.__main__ import main
 from evoaudit.places import trajectory_page
 from evoaudit.report import load, summary
+from evoaudit.tables import suspects
 from evoaudit.tables.audit import rank_change
 
 
@@ -181,3 +182,20 @@ def test_what_a_run_has_nothing_for_comes_last_in_its_report(simulated, tmp_path
     text = build(given, tmp_path / "report")
     places = [text.index(f'<section id="{name}"') for name in ("verdicts", "data", "leaderboard", "questions")]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("signal", "detail", "released", "speaks"),
+    [
+        ("challenge_page", None, "fail", True),
+        ("challenge_page", None, "pass", False),  # the agent got past it
+        ("challenge_page", "the last page seen", "pass", True),
+        ("answer_matches", "compared as date", "fail", True),
+        ("answer_matches", "compared as date", "pass", False),
+        ("noop_run", "longest 9", "fail", False),
+        ("evaluator_error", "crashed", "error", True),
+        ("evaluator_error", "crashed", "fail", False),
+    ],
+)
+def test_a_signal_speaks_against_some_verdicts_only(signal, detail, released, speaks):
+    assert suspects._speaks({"signal": signal, "detail": detail}, released) == speaks

@@ -8,6 +8,9 @@ from evoaudit.audit.episodes import Episode, visible
 #: Signals that have no parameter, in the order written.
 PLAIN = ("cycle", "challenge_page", "environment_error", "evaluator_error", "answer_matches", "state_matches")
 
+#: Detail of a wall or fault that ended the trajectory.
+LAST_PAGE = "the last page seen"
+
 
 def signals(episode: Episode, oracles: list[dict], probe: noop.Probe, runs: list[int]) -> Iterator[dict]:
     """Yield every signal's row for one trajectory, fired or not."""
@@ -30,7 +33,7 @@ def signals(episode: Episode, oracles: list[dict], probe: noop.Probe, runs: list
     cycle = noop.cycle(probe)
     yield row("cycle", cycle is not None, cycle[1] if cycle else None, f"period {cycle[0]}" if cycle else None)
     for name, where in (("challenge_page", challenge_steps(episode)), ("environment_error", error_steps(episode))):
-        yield row(name, bool(where), where, "the last page seen" if where and where[-1] >= len(episode.steps) - 1 else None)
+        yield row(name, bool(where), where, LAST_PAGE if where and where[-1] >= len(episode.steps) - 1 else None)
     failed = [one for one in oracles if one["verdict"] == "error"]
     yield row("evaluator_error", bool(failed), None, failed[0]["status"] if failed else None)
     yield _answer(episode, row)

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from evoaudit.audit.signals import LAST_PAGE
 from evoaudit.places import PAGES, trajectory_page
 from evoaudit.tables.audit import CONTRADICTS, SIGNALS, VERDICTS, Audit, benchmark_order
 from evoaudit.tables.inputs import Empty
@@ -77,17 +78,20 @@ def _cases(audit: Audit) -> dict[str, _Case]:
             if one in cases:
                 cases[one].votes.append(label)
     columns = ["trajectory_id", "signal", "parameter", "fired", "evidence_steps", "detail"]
-    for row in audit.run.rows(audit.run.folders.signals, "signals", columns):
-        if row["fired"] and row["trajectory_id"] in cases and _speaks(row["signal"], cases[row["trajectory_id"]].released):
+    signals = audit.run.table(audit.run.folders.signals, "signals", columns)
+    for row in signals.filter(signals["fired"]).to_pylist():
+        if row["trajectory_id"] in cases and _speaks(row, cases[row["trajectory_id"]].released):
             cases[row["trajectory_id"]].signals.append(row)
     return cases
 
 
-def _speaks(signal: str, released: str) -> bool:
-    """Say whether a signal speaks against a released verdict."""
-    if signal == "evaluator_error":
+def _speaks(signal: dict, released: str) -> bool:
+    """Say whether a signal that fired speaks against a released verdict; a wall that a PASS got past does not."""
+    if signal["signal"] == "evaluator_error":
         return released == "error"
-    return SIGNALS.get(signal) in CONTRADICTS.get(released, ())
+    if released == "pass" and signal["detail"] != LAST_PAGE:
+        return False
+    return SIGNALS.get(signal["signal"]) in CONTRADICTS.get(released, ())
 
 
 def _grounds(case: _Case) -> str | None:
