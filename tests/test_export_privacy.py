@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -130,9 +132,9 @@ def test_a_masked_value_leaves_t2_with_its_reason(masked):
     assert [row["instance_id"] for row in pq.read_table(masked / "data/t2/test.parquet").to_pylist()] == ["t2-003"]
     drops = {row["item"]: (row["reason"], row["detail"]) for row in store.read_rows(masked, "drops")}
     assert drops == {
-        "t2 t2-000": ("masked_value", "its answer is a password"),
-        "t2 t2-001": ("masked_value", "its answer is a name"),
-        "t2 t2-002": ("masked_value", "its answer is a e-mail"),
+        "t2 t2-000": ("masked_value", "its answer may not leave (password)"),
+        "t2 t2-001": ("masked_value", "its answer may not leave (name)"),
+        "t2 t2-002": ("masked_value", "its answer may not leave (e-mail)"),
     }
     counts = store.read_manifest(masked)["counts"]
     assert (counts["read"], counts["kept"], counts["dropped"]) == (12, 9, {"masked_value": 3})
@@ -198,6 +200,23 @@ def test_pictures_of_made_up_sources_need_no_reading(tmp_path, monkeypatch):
     monkeypatch.setattr(extras, "no_ocr", lambda: "not here")
     out = export(tmp_path, source(simulated=True))
     assert "Of 8 pictures 0 were read by OCR" in (out / "README.md").read_text()
+
+
+def test_a_rule_that_finds_nothing_lets_nothing_leave(tmp_path, monkeypatch):
+    broken = [rule if rule.name != "card" else replace(rule, pattern=re.compile("(?!)")) for rule in privacy.RULES]
+    monkeypatch.setattr(privacy, "RULES", tuple(broken))
+    with pytest.raises(RuntimeError, match="'card' does not find its example"):
+        main(arguments(tmp_path, source(), pictures="none"))
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_what_masking_missed_is_found_on_reading_again_and_nothing_is_written(tmp_path, monkeypatch, capsys):
+    logs = source(n=2)
+    logs.trajectories[1]["instruction"] = "mail jane@corp.de"
+    monkeypatch.setattr(privacy.Texts, "masked", lambda self, trajectory, item, name, text: text)
+    assert main(arguments(tmp_path, logs, pictures="none")) == 2
+    assert "t1 t1-001: goal: still shows what may not leave (e-mail) after masking" in capsys.readouterr().err
+    assert not list((tmp_path / "out").glob("*"))
 
 
 # What OCR reads

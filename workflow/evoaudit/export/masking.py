@@ -267,7 +267,7 @@ class Pictures:
         if hits:
             raise InputError(
                 f"picture {place.image_id}",
-                f"still shows a {hits[0][1]} after masking",
+                f"still shows what may not leave ({hits[0][1]}) after masking",
                 "name its source in export.leave_out; nothing was written",
             )
         small.info = {}

@@ -187,7 +187,7 @@ def _kept(mined: Path, task: str, settings: dict[str, Any], texts: "Texts", coun
         elif any(texts.spans(name, probe.get(field)) for field in _IDS):
             counts.drop("row", probe["source"], f"{task} {probe['instance_id']}", "identifier_in_id", "its trajectory's id may not leave")
         elif task == "t2" and (rule := texts.typed(name, probe["step"], probe["answer_value"])):
-            counts.drop("row", probe["source"], f"{task} {probe['instance_id']}", "masked_value", f"its answer is a {rule}")
+            counts.drop("row", probe["source"], f"{task} {probe['instance_id']}", "masked_value", f"its answer may not leave ({rule})")
         else:
             yield probe
 
@@ -285,15 +285,18 @@ def _proved(path: Path, texts: "Texts") -> None:
 
     from evoaudit.errors import InputError
 
-    for batch in pq.ParquetFile(path).iter_batches(columns=["trajectory_id", "instance_id", "domain", "website", "goal", "prompt"]):
-        for row in batch.to_pylist():
-            for column in ("domain", "website", "goal", "prompt"):
-                if left := texts.spans(row["trajectory_id"], row[column]):
-                    raise InputError(
-                        f"{path.parent.name} {row['instance_id']}: {column}",
-                        f"still shows a {left[0].rule} after masking",
-                        "name the source in export.leave_out; nothing was written",
-                    )
+    file = pq.ParquetFile(path)
+    columns = [name for name in (*_TEXTS, "prompt", "answer_value") if name in file.schema_arrow.names]
+    with file:
+        for batch in file.iter_batches(columns=["trajectory_id", "instance_id", *columns]):
+            for row in batch.to_pylist():
+                for column in columns:
+                    if left := texts.spans(row["trajectory_id"], row[column]):
+                        raise InputError(
+                            f"{path.parent.name} {row['instance_id']}: {column}",
+                            f"still shows what may not leave ({left[0].rule}) after masking",
+                            "name the source in export.leave_out; nothing was written",
+                        )
 
 
 def _privacy(folder: Path, facts: "Facts", texts: "Texts") -> None:
