@@ -27,14 +27,31 @@ PLANTED = {
     "phone": ["+49 30 901820 42", "+1 (212) 736-5000", "call 212-736-5000 now", "(212) 736-5000"],
     "ssn": ["SSN 219-09-9999"],
     "key": ["sk-ant-" + "a1B2c3D4" * 3, "ghp_" + "aZ09" * 9, "AKIAIOSFODNN7EXAMPLE", "-----BEGIN RSA PRIVATE KEY-----", "hf_" + "aB3" * 10],
-    "password": ["password: hunter2!", "Password is Tr0ub4dor&3", "https://ann:s3cret@host.org/x", "Bearer abcdefgh12345678", "pwd=x9!kk"],
+    "password": [
+        "password: correcthorse",
+        "the password is hunter2,",
+        "password 'x9y8z'",
+        "Password is Tr0ub4dor&3",
+        "https://ann:s3cret@host.org/x",
+        "Bearer abcdefgh12345678",
+        "pwd=x9!kk",
+    ],
     "address": ["from 8.8.8.8"],
 }
 HARMLESS = (
     *("4111 1111 1111 1112", "order 1234567890123", "0000 0000 0000 0000", "3.1415926535897932384", "ISBN 978-3-16-148410-0"),
     *("GB82 WEST 1234 5698 7654 33", "2026-11-30 19:23:19", "version 1.2.3", "127.0.0.1", "10.0.0.1", "$1,299.00", "000-12-3456"),
     *("liam.young@mail.example", "a@example.com", "@everyone", "+1 212-555-0123", "flight LH 4567", "tracking 1Z999AA10123456784"),
-    *("Forgot your password? Reset it", "password reset", "enter the password below", "Password strength", "[masked password]", "sk-learn"),
+    *(
+        "Forgot your password? Reset it",
+        "password reset",
+        "enter the password below",
+        "Password strength",
+        "password is unchanged",
+        "new password 8-20 chars",
+        "[masked password]",
+        "sk-learn",
+    ),
 )
 
 

@@ -140,16 +140,24 @@ _TOKEN = (
     r"|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{40,}|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|ya29\.[\w-]{20,}"
     r"|xox[abeoprs]-[\w-]{10,}|SG\.[\w-]{16,}\.[\w-]{16,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
+_WORDS = "password|passwort|passwd|passphrase|passcode|pwd|secret key|api[ _-]?key|access token|auth token"
+_QUOTE, _LATER = "['\"“`]?", r"(?!\[masked )"
 RULES = (
     Rule("key", re.compile(rf"(?<![A-Za-z0-9])(?:{_TOKEN})"), example="ghp_" + "a1B2" * 9),
     Rule("password", re.compile(r"(?i)\b[a-z][a-z0-9+.-]{1,15}://[^\s/:@]{1,64}:([^\s/@]{1,64})@"), example="https://ann:s3cret@host.org"),
     Rule(
         "password",
+        re.compile(rf"(?i)\b(?:{_WORDS})\s{{0,3}}[:=]\s{{0,3}}{_QUOTE}({_LATER}[^\s'\"”`]{{4,64}})"),
+        example="password: correcthorse",
+    ),
+    # Without a colon the next word may be any: only one with a letter and a figure or a sign is taken for a password.
+    Rule(
+        "password",
         re.compile(
-            r"(?i)\b(?:password|passwort|passwd|passphrase|passcode|pwd|secret key|api[ _-]?key|access token|auth token)"
-            r"(?:\s{0,3}(?:is|[:=])\s{0,3}|\s{1,3})['\"“`]?((?!\[masked )(?=[^\s'\"”`]{0,63}[\d!@#$%^&*_])[^\s'\"”`]{4,64})"
+            rf"(?i)\b(?:{_WORDS})(?:\s{{1,3}}is)?\s{{1,3}}{_QUOTE}"
+            rf"({_LATER}(?=[^\s'\"”`]{{0,63}}[\d!@#$%^&*_])(?=[^\s'\"”`]{{0,63}}[a-z])[^\s'\"”`]{{4,64}})"
         ),
-        example="password: hunter2!",
+        example="password is hunter2!",
     ),
     Rule("password", re.compile(r"(?i)\bbearer\s+((?!\[masked )[\w.~+/=-]{16,})"), example="Bearer " + "abcd1234" * 3),
     Rule("e-mail", re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}\b"), _real_address, "ann.lee@mail.org"),
