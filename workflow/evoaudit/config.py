@@ -522,7 +522,9 @@ class Export(Section):
     mixed: bool = Field(
         False, description="whether rows under licences that cannot be joined may lie in one data set, each row under its own"
     )
-    date: datetime.date | None = Field(None, description="day of publication, YYYY-MM-DD; a valid RO-Crate needs one, and Croissant asks for it")
+    date: datetime.date | None = Field(
+        None, description="day of publication, YYYY-MM-DD; a valid RO-Crate needs one, and Croissant asks for it"
+    )
     version: str = Field("1.0.0", pattern=r"^\d+\.\d+\.\d+$", description="version of the data set")
     privacy: Privacy = Privacy()
 
