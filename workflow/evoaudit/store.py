@@ -1,5 +1,6 @@
 """Stage folders on disk: checked Parquet, whole files or none, and the manifest that explains them."""
 
+import ctypes
 import hashlib
 import json
 import os
@@ -9,7 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock
@@ -25,6 +26,8 @@ from evoaudit.jsonfile import read_json
 
 #: Rows buffered before a row group is written; bounds memory at every corpus size.
 ROW_GROUP = 8192
+#: Option of the C library: how many places threads take memory from (M_ARENA_MAX).
+_ARENAS = -8
 #: Rows that wait as dicts, which take several times what they take in Arrow.
 _DICTS = 256
 #: Characters and bytes buffered before that: rows may be as wide as a source's longest texts.
@@ -173,8 +176,10 @@ def read_rows(folder: Path, name: str, columns: list[str] | None = None) -> list
 
 
 def frugal() -> None:
-    """Let Arrow take memory from the system: its own pool keeps tens of megabytes for the next table, and some jobs run by the dozen."""
+    """Let Arrow take memory from the system, and threads from one place: jobs that run by the dozen need not keep any for later."""
     pa.set_memory_pool(pa.system_memory_pool())
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(_ARENAS, 1)
 
 
 class Rows(Sequence[dict[str, Any]]):
