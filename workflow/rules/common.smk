@@ -38,13 +38,13 @@ except (InputError, OSError) as error:
 RUN = CONFIG.run.name
 
 
-def near(paths):
-    """Return paths from the working folder where they lie below it: results that move with their checkout are done at the new place too."""
+def near(path):
+    """Return a path from the working folder where it lies below it: results that move with their checkout are done at the new place too."""
     here = Path.cwd()
-    return sorted(str(path.relative_to(here) if path.is_relative_to(here) else path) for path in paths)
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else str(path)
 
 
-PRINTED = near(PUBLISHED.glob("*.csv"))
+PRINTED = sorted(map(near, PUBLISHED.glob("*.csv")))
 
 
 # The default target asks for every intermediate, so that one lost from the middle is made again; not for what has a target of its own.
@@ -107,7 +107,7 @@ def data(stage):
 
 def code(stage):
     """Return the library files a stage's subcommand can reach: editing one reruns what depends on it."""
-    return near(plans.closure(f"evoaudit.stages.{stage}"))
+    return [near(path) for path in plans.closure(f"evoaudit.stages.{stage}")]
 
 
 def judging_code(wildcards):
@@ -152,7 +152,7 @@ def options(stage):
         if job.seed is not None:
             words += ["--seed", str(job.seed)]
         for name, place in sorted(job.places.items()):
-            words += [f"--{'root-folder' if name == 'root' else name}", *([place] if isinstance(place, str) else place)]
+            words += [f"--{'root-folder' if name == 'root' else name}", *map(near, [place] if isinstance(place, str) else place)]
         return shlex.join(words)
 
     return of
@@ -160,4 +160,4 @@ def options(stage):
 
 def roots(_wildcards):
     """Return the sources' own folders as NAME=PATH words, quoted."""
-    return shlex.join(f"{name}={path}" for name, path in sorted(PLAN.roots().items()))
+    return shlex.join(f"{name}={near(path)}" for name, path in sorted(PLAN.roots().items()))
