@@ -331,8 +331,19 @@ def normalised(
     return manifest(there, "normalise", {"source": name, "simulated": simulated}, trajectory=len(full))
 
 
+def sealed(folder: Path) -> Path:
+    """Let a folder's manifest list its files as they are now, and return the folder."""
+    path = folder / "manifest.json"
+    held = json.loads(path.read_text(encoding="utf-8"))
+    files = {name: store.sha256_file(folder / name) for name in held.get("files", {}) if (folder / name).is_file()}
+    path.write_text(json.dumps({**held, "files": files}), encoding="utf-8")
+    return folder
+
+
 def command(arguments: dict[str, list[str]], out: Path, settings: dict | None = None, seed: int = 7) -> list[str]:
-    """Return the `stats` command line for these folders."""
+    """Return the `stats` command line for these folders, whose tables may have been changed since they were made."""
+    for path in (one for values in arguments.values() for one in values if one.endswith("manifest.json") and Path(one).is_file()):
+        sealed(Path(path).parent)
     listed = [word for name, values in arguments.items() for word in (f"--{name}", *values)]
     return ["stats", "--settings", json.dumps(SETTINGS if settings is None else settings), "--seed", str(seed), *listed, "--out", str(out)]
 

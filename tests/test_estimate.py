@@ -219,6 +219,7 @@ def worded(tmp_path, say) -> list[dict]:
         row["images"] = ["a", "b", "c", "d", "e"][: int(row["slice"][2:])]
     for task, found in items.items():
         store.write_table(tmp_path / "mined", task, found)
+    made_run.sealed(tmp_path / "mined")
     folders = []
     for model in ("alpha-2b", "beta-9b"):
         there, predictions = tmp_path / f"infer-{model}", []

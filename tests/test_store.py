@@ -58,6 +58,15 @@ def test_what_a_killed_stage_left_is_swept(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
+def test_what_another_process_is_writing_is_left_alone(tmp_path):
+    with store.staging(tmp_path) as one:
+        (one / "a").write_text("first")
+        with store.staging(tmp_path) as other:
+            (other / "a").write_text("second")
+        assert (one / "a").read_text() == "first" and (tmp_path / "a").read_text() == "second"
+    assert (tmp_path / "a").read_text() == "first" and [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
 def test_a_kill_among_the_moves_leaves_no_manifest(tmp_path, monkeypatch):
     def killed(source, target):
         raise KeyboardInterrupt

@@ -709,6 +709,7 @@ def test_tables_swapped_by_hand_are_one_line(probes, tmp_path, capsys):
     shutil.copytree(probes[0], tmp_path / "stats")
     for name, other in (("evogui_main", "cost"), ("cost", "evogui_main")):
         shutil.copy(probes[0] / f"{name}.parquet", tmp_path / "stats" / f"{other}.parquet")
+    made_run.sealed(tmp_path / "stats")
     for stage in ("tables", "figures"):
         assert main([stage, "--stats", str(tmp_path / "stats" / "manifest.json"), "--out", str(tmp_path / stage)]) == 2
         assert not (tmp_path / stage / "manifest.json").exists()
@@ -720,6 +721,7 @@ def test_tables_swapped_by_hand_are_one_line(probes, tmp_path, capsys):
 def test_an_index_of_tables_written_by_hand_is_one_line(probes, tmp_path, capsys, text):
     shutil.copytree(probes[0], tmp_path / "stats")
     (tmp_path / "stats" / "tables.json").write_text(text)
+    made_run.sealed(tmp_path / "stats")
     assert main(["figures", "--stats", str(tmp_path / "stats" / "manifest.json"), "--out", str(tmp_path / "figures")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 

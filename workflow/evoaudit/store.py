@@ -1,11 +1,13 @@
 """Stage folders on disk: checked Parquet, whole files or none, and the manifest that explains them."""
 
 import ctypes
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import subprocess
+import tempfile
 from array import array
 from bisect import bisect_right
 from collections import Counter
@@ -239,9 +241,8 @@ def staging(folder: Path) -> Iterator[Path]:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for stale in folder.glob(".partial-*"):
-        shutil.rmtree(stale, ignore_errors=True)
-    scratch = folder / f".partial-{os.getpid()}"
-    scratch.mkdir()
+        _clear(stale)
+    scratch, lock = _scratch(folder)
     try:
         yield scratch
         names = sorted(scratch.iterdir(), key=lambda path: (path.name == "manifest.json", path.name))
@@ -254,6 +255,30 @@ def staging(folder: Path) -> Iterator[Path]:
             os.replace(path, target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+        os.close(lock)
+
+
+def _scratch(folder: Path) -> tuple[Path, int]:
+    """Make a scratch folder and lock it, so that others can tell it from one a killed process left behind."""
+    while True:
+        scratch = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder))
+        lock = os.open(scratch, os.O_RDONLY | os.O_CLOEXEC)
+        with suppress(OSError):  # not every network share has locks; without them nothing is taken for left behind
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.fstat(lock).st_nlink:
+            return scratch, lock
+        os.close(lock)  # it was taken for left behind before it was locked
+
+
+def _clear(scratch: Path) -> None:
+    """Remove a scratch folder that nobody is working in."""
+    with suppress(OSError):
+        lock = os.open(scratch, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(scratch, ignore_errors=True)
+        finally:
+            os.close(lock)
 
 
 def drop_row(stage: str, unit: str, source: str, item: str, reason: str, detail: str | None = None) -> dict:
