@@ -202,3 +202,7 @@ def test_no_stage_reads_a_damaged_file_and_the_next_run_makes_it_anew(tmp_path, 
         f" tables.json.damaged: run again, and {upstream} is made anew\n"
     )
     assert not out.exists() and [path.name for path in upstream.iterdir()] == ["tables.json.damaged"]
+
+
+def test_a_run_may_be_named_by_its_folder(results, capsys):
+    assert verify(capsys, "results/runs/mine") == verify(capsys, "mine")

@@ -40,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
         if args.mend:
             raise InputError("--mend", "two folders that differ do not say which is right", "verify each of them without --against first")
         return _compare(args)
+    if args.run_name and Path(args.run_name).resolve().parent == (args.results / "runs").resolve():  # its folder names it too
+        args.run_name = Path(args.run_name).name
     checked = _verify(args)
     for line in checked.lines:
         print(one_line(line))
