@@ -190,7 +190,7 @@ def ours(provider: str, port: int, requests: int, count: int, folder: Path) -> d
             out = folder / f"out-{provider}"
             with predicting(settings, probes, pictures, prompt_set, out=out, prices={"m": price}) as rows:
                 good = (row for row in rows if row["status"] == "ok" and row["usd"] is not None)
-                store.write_table(out, "predictions", good, group=2048)
+                store.write_table(out, "predictions", good, group=512)
         assert pq.read_metadata(out / "predictions.parquet").num_rows == requests
 
     return measured(run)

@@ -28,8 +28,9 @@ from evoaudit.jsonfile import read_json
 
 #: Rows buffered before a row group is written; bounds memory at every corpus size.
 ROW_GROUP = 8192
-#: Option of the C library: how many places threads take memory from (M_ARENA_MAX).
-_ARENAS = -8
+#: Options of the C library: how many places threads take memory from, and the sizes, bytes, from which what is free at the end, and each
+#: piece, goes back to the system (M_ARENA_MAX, M_TRIM_THRESHOLD, M_MMAP_THRESHOLD).
+_THRIFT = {-8: 1, -1: 1 << 17, -3: 1 << 16}
 #: Rows that wait as dicts, which take several times what they take in Arrow.
 _DICTS = 256
 #: Characters and bytes buffered before that: rows may be as wide as a source's longest texts.
@@ -181,7 +182,9 @@ def frugal() -> None:
     """Let Arrow take memory from the system, and threads from one place: jobs that run by the dozen need not keep any for later."""
     pa.set_memory_pool(pa.system_memory_pool())
     with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).mallopt(_ARENAS, 1)
+        mallopt = ctypes.CDLL(None).mallopt
+        for option, value in _THRIFT.items():
+            mallopt(option, value)
 
 
 class Rows(Sequence[dict[str, Any]]):

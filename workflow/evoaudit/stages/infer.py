@@ -11,7 +11,7 @@ from evoaudit.errors import InputError, one_line
 from evoaudit.stages import common
 
 #: Rows that are written at a time, fewer than elsewhere: many of these jobs run at once.
-_GROUP = 2048
+_GROUP = 512
 #: Settings without which there is nothing to ask.
 _NEEDED = ("name", "provider", "condition", "max_image_side")
 
