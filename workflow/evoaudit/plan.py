@@ -602,17 +602,26 @@ def closure(module: str) -> tuple[Path, ...]:
         if name in found or path is None:
             continue
         found[name] = path
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.Import):
-                queue += [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                queue += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("evoaudit.sources."):
-                queue.append(node.value)
+        queue += _named(path)
     templates = {file for path in found.values() for file in (path.parent / "templates").glob("*")}
     return tuple(sorted({*found.values(), *templates}))
 
 
+@cache
+def _named(path: Path) -> tuple[str, ...]:
+    """Return what of the package a file names as a module, or may: each file is parsed once, though many stages reach it."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("evoaudit.sources."):
+            names.append(node.value)
+    return tuple(dict.fromkeys(name for name in names if name.split(".")[0] == "evoaudit"))
+
+
+@cache
 def _file_of(name: str) -> Path | None:
     parts = name.split(".")
     if parts[0] != "evoaudit":
