@@ -25,7 +25,7 @@ from evoaudit.__main__ import main
 from evoaudit.errors import InputError
 from evoaudit.infer import base, engine, prices
 from evoaudit.infer.builtin import Solver
-from evoaudit.infer.journal import NAME, Journal
+from evoaudit.infer.journal import NAME, Journal, Shelf
 from evoaudit.infer.predict import predict
 
 REPO = Path(__file__).parents[1]
@@ -469,6 +469,22 @@ def test_records_that_arrive_together_all_reach_the_disk(tmp_path):
         asyncio.run(write(journal))
     with Journal(tmp_path / NAME) as journal:
         assert len(journal) == 200 and not journal.damaged
+
+
+def test_a_shelf_that_cannot_be_written_leaves_each_record_in_the_journal_once(tmp_path, monkeypatch):
+    def full(self: Shelf, lines: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def write(journal: Journal) -> None:
+        for name in ("a", "b"):
+            with pytest.raises(OSError, match="No space"):
+                await journal.append({"key": name, "status": "ok", "raw": name})
+
+    monkeypatch.setattr(Shelf, "put", full)
+    with Journal(tmp_path / NAME, Shelf(tmp_path / "answers", "m")) as journal:
+        asyncio.run(write(journal))
+        assert [record["raw"] for record in journal.paid()] == ["a", "b"]
+    assert (tmp_path / NAME).read_bytes().count(b"\n") == 2
 
 
 def write_probes(folder: Path, probes: dict[str, list[dict]]) -> Path:

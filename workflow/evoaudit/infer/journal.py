@@ -143,12 +143,15 @@ class Journal:
             if self._written >= mine:
                 return
             lines, self._waiting, upto = self._waiting, [], self._queued
+            data = b"".join(lines)
             try:
-                await asyncio.to_thread(self._write, b"".join(lines))
+                await asyncio.to_thread(self.put, self._file, data)
             except OSError:
                 self._waiting = lines + self._waiting
                 raise
             self._written = upto
+            if self._shelf is not None:  # apart: what the journal holds already must not be written to it, and be paid for, twice
+                await asyncio.to_thread(self._shelf.put, data)
 
     def extend(self, records: list[dict[str, Any]]) -> None:
         """Write some records with one sync; for a run that has no others in flight."""
