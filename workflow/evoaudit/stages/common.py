@@ -23,6 +23,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
 
 
+def sources(parser: argparse.ArgumentParser, required: bool = True) -> None:
+    """Add where the normalised sources are, and the sources' own files, which hold the pictures."""
+    which = {"required": True} if required else {"default": []}
+    parser.add_argument("--normalised", nargs="+", action="extend", metavar="MANIFEST", help="manifests of the normalised sources", **which)
+    parser.add_argument(
+        "--root",
+        nargs="*",
+        action="extend",
+        default=[],
+        metavar="SOURCE=PATH",
+        help="folders of the sources' own files, where pictures are",
+    )
+
+
 def settings(text: str) -> dict:
     """Parse a JSON object given on the command line."""
     try:

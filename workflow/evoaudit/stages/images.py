@@ -11,10 +11,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.arguments(parser)
     parser.add_argument("--mined", nargs="*", default=[], metavar="MANIFEST", help="manifest of the mined probes")
     parser.add_argument("--sample", nargs="*", default=[], metavar="MANIFEST", help="manifest of the sample stage, for all its screenshots")
-    parser.add_argument(
-        "--normalised", nargs="+", action="extend", required=True, metavar="MANIFEST", help="manifests of the normalised sources"
-    )
-    parser.add_argument("--root", nargs="+", action="extend", default=[], metavar="SOURCE=PATH", help="folders of the sources' own files")
+    common.sources(parser)
 
 
 def run(args: argparse.Namespace) -> None:

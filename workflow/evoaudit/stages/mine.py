@@ -9,10 +9,7 @@ from evoaudit.stages import common
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the stage's arguments."""
     common.arguments(parser)
-    parser.add_argument(
-        "--normalised", nargs="+", action="extend", required=True, metavar="MANIFEST", help="manifests of the normalised sources"
-    )
-    parser.add_argument("--root", nargs="+", action="extend", default=[], metavar="SOURCE=PATH", help="folders of the sources' own files")
+    common.sources(parser)
     parser.add_argument(
         "--reviewed",
         nargs="+",

@@ -17,17 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def inputs(parser: argparse.ArgumentParser) -> None:
     """Add what the page is made from."""
     parser.add_argument("--mined", required=True, metavar="MANIFEST", help="manifest of the mine stage")
-    parser.add_argument(
-        "--normalised", nargs="+", action="extend", required=True, metavar="MANIFEST", help="manifests of the normalised sources"
-    )
-    parser.add_argument(
-        "--root",
-        nargs="*",
-        action="extend",
-        default=[],
-        metavar="SOURCE=PATH",
-        help="folders of the sources' own files, where pictures are",
-    )
+    common.sources(parser)
     parser.add_argument(
         "--reviewed",
         nargs="+",

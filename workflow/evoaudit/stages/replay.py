@@ -24,17 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def inputs(parser: argparse.ArgumentParser) -> None:
     """Add where trajectories and their pictures are."""
-    parser.add_argument(
-        "--normalised", nargs="+", action="extend", default=[], metavar="MANIFEST", help="manifests of the normalised sources"
-    )
-    parser.add_argument(
-        "--root",
-        nargs="*",
-        action="extend",
-        default=[],
-        metavar="SOURCE=PATH",
-        help="folders of the sources' own files, where pictures are",
-    )
+    common.sources(parser, required=False)
 
 
 def run(args: argparse.Namespace) -> None:
