@@ -80,11 +80,12 @@ def make_pictures(folder: Path, count: int) -> None:
 def make_probes(folder: Path, requests: int, count: int) -> None:
     """Write the probes of the requests, as mining does."""
     from evoaudit import schema, store
+    from evoaudit.probes import mining
 
     fill = {"string": "", "int32": 0, "bool": True}
     empty = {field.name: None if field.nullable else fill.get(str(field.type)) for field in schema.TABLES["t3"]}
     rows = ({**empty, "instance_id": f"i{n:06d}", "goal": f"goal {n}", "images": shown(n, count)} for n in range(requests))
-    store.write_table(folder, "t3", rows)
+    store.write_table(folder, "t3", rows, group=mining.GROUP)
 
 
 def shown(request: int, count: int) -> list[str]:

@@ -223,6 +223,14 @@ class Rows(Sequence[dict[str, Any]]):
                 self._held = first, first + len(rows), rows
         return rows[at - first]
 
+    def column(self, name: str) -> pa.Array:
+        """Return one column of all rows."""
+        with self._lock:
+            try:
+                return self._file.read([name], use_threads=False)[name].combine_chunks()
+            except (pa.ArrowInvalid, OSError) as error:
+                raise _unreadable(self.path, error) from None
+
     def _some(self, at: int) -> tuple[int, list[dict[str, Any]]]:
         group = bisect_right(self._starts, at) - 1
         if self._group is None or self._group[0] != group:

@@ -21,8 +21,8 @@ from evoaudit.prompts import Text
 FIRST_WAIT = 0.5
 #: Requests in a row that fail after all their tries before a service counts as down.
 GIVE_UP = 20
-#: Requests in flight at first; each that is answered lets one more in.
-_START = 8
+#: Requests in flight at first, and how many more each that is answered lets in.
+_START, _MORE = 8, 3
 #: Seconds between looks at whether the gate is open, at most: another job may have opened it.
 _LOOK = 5.0
 
@@ -87,12 +87,12 @@ class Gate:
         await rest(min(seconds, _LOOK), self._halted)
 
     async def leave(self, status: str | None) -> None:
-        """Give the place back; all that ends well lets one more in."""
+        """Give the place back; all that ends well lets more in."""
         async with self._freed:
             self._busy -= 1
             if status == OK:
-                self._limit = min(self._ceiling, self._limit + 1)
-            self._freed.notify(2)
+                self._limit = min(self._ceiling, self._limit + _MORE)
+            self._freed.notify(1 + _MORE)
 
     def refused(self, sent: float, wait: float) -> None:
         """Learn that the service takes no more for now."""

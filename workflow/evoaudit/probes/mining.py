@@ -19,6 +19,8 @@ from evoaudit.probes.twins import Twins
 from evoaudit.store import Counts, TableWriter, read_manifest, write_table
 
 UNIT = "candidate"
+#: Items that are written at a time: every job that asks a model holds as many.
+GROUP = 1024
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def mine(
     reviewed.check(decisions, tasks[-1].ids, successors.possible())
     layouts = {"t1": lambda one: t1.rows(one, seed), "t2": lambda one: t2.rows(one, corpus), "t3": lambda one: t3.rows(one, seed)}
     for task in tasks:
-        write_table(folder, task.name, _rows(task, corpus, layouts[task.name]))
+        write_table(folder, task.name, _rows(task, corpus, layouts[task.name]), group=GROUP)
     _write_quotas(folder, tasks, settings.vocabulary)
 
 
