@@ -3,9 +3,9 @@
 Everything is known before anything runs, so the graph of jobs is static.
 """
 
-import ast
 import json
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -607,17 +607,25 @@ def closure(module: str) -> tuple[Path, ...]:
     return tuple(sorted({*found.values(), *templates}))
 
 
+#: Imports of the package's modules, one line or in brackets, and modules that a text names. Found by their looks: parsing every file would
+#: be a third of a start, and a name too many (in a docstring, say) only makes a stage depend on one more file.
+_IMPORTS = re.compile(
+    r"""
+    ^[ \t]* from [ \t]+ (evoaudit[\w.]*) [ \t]+ import [ \t]+ (?: \( ([^)]*) \) | ([^\n]*) )
+    | ^[ \t]* import [ \t]+ ([^\n]*)
+    | ["'] (evoaudit\.sources\.[\w.]*)
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+
+
 @cache
 def _named(path: Path) -> tuple[str, ...]:
-    """Return what of the package a file names as a module, or may: each file is parsed once, though many stages reach it."""
+    """Return what of the package a file names as a module, or may: each file is read once, though many stages reach it."""
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("evoaudit.sources."):
-            names.append(node.value)
+    for package, several, line, plain, text in _IMPORTS.findall(path.read_text(encoding="utf-8")):
+        found = [part.split()[0] for part in re.sub(r"#.*", "", several or line or plain).split(",") if part.strip()]
+        names += [package, *(f"{package}.{name}" for name in found)] if package else [*found, text]
     return tuple(dict.fromkeys(name for name in names if name.split(".")[0] == "evoaudit"))
 
 
@@ -652,16 +660,31 @@ def keys_in_words(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
+#: Bytes of a text that go on a command line; the system takes 128 KiB in one word.
+LONGEST_WORD = 100_000
+
+
+def word(text: str, job: Job, results: Path = RESULTS) -> str:
+    """Return a text as a word of a job's command line, or, where it is too long for one, ``@`` and a file that holds it."""
+    if len(text.encode()) <= LONGEST_WORD:
+        return text
+    return f"@{_write(Path(results) / '.plans' / 'settings' / f'{job.stage}-{job.key}.json', text)}"
+
+
 def write_keys(plan: Plan, results: Path = RESULTS) -> str:
     """Write the plan's keys in words to ``results/.plans/<run>.json`` if they changed, and return that path.
 
     A file, because a plan of hundreds of models does not fit on a command line.
     """
-    path = Path(results) / ".plans" / f"{plan.config.run.name}.json"
     text = json.dumps(keys_in_words(plan), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return str(_write(Path(results) / ".plans" / f"{plan.config.run.name}.json", text))
+
+
+def _write(path: Path, text: str) -> Path:
+    """Write a file whole if it does not hold this text, and return its path."""
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_suffix(f".{os.getpid()}.tmp")
         scratch.write_text(text, encoding="utf-8")
         os.replace(scratch, path)
-    return str(path)
+    return path

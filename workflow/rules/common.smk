@@ -6,6 +6,7 @@ Each other file here is one stage. Its docstring says what it reads and writes; 
 
 import shlex
 import sys
+from functools import cache
 from pathlib import Path
 
 from evoaudit import config as configs
@@ -105,6 +106,7 @@ def data(stage):
     ]
 
 
+@cache
 def code(stage):
     """Return the library files a stage's subcommand can reach: editing one reruns what depends on it."""
     return [near(path) for path in plans.closure(f"evoaudit.stages.{stage}")]
@@ -139,18 +141,28 @@ def serving(wildcards):
 
 
 def settings(stage):
-    """Return a params function: a job's settings as one canonical string."""
-    return lambda wildcards: canonical(PLAN.job(stage, wildcards.key).all_settings)
-
-
-def options(stage):
-    """Return a params function: key, seed, upstream keys and the places of files outside the workflow, quoted."""
+    """Return a params function: what decides a job's output, as one canonical string, and what its answers cost or lack at most."""
 
     def of(wildcards):
+        job = PLAN.job(stage, wildcards.key)
+        asked = {name: job.transport[name] for name in ("price", "tolerate") if name in job.transport}
+        return plans.word(canonical({**job.settings, **asked}), job)
+
+    return of
+
+
+# Snakemake keeps no record of what a function gives that takes the input too. A model asked at another pace or port, and files outside the
+# workflow that moved, are no reason to make anything anew; the rest is in the key.
+def options(stage):
+    """Return a params function: key, seed, upstream keys, how a model is asked and the places of files outside the workflow, quoted."""
+
+    def of(wildcards, input):
         job = PLAN.job(stage, wildcards.key)
         words = ["--key", job.key, "--upstream", canonical(job.upstream_keys)]
         if job.seed is not None:
             words += ["--seed", str(job.seed)]
+        if job.transport:
+            words += ["--settings", canonical(job.transport)]
         for name, place in sorted(job.places.items()):
             words += [f"--{'root-folder' if name == 'root' else name}", *map(near, [place] if isinstance(place, str) else place)]
         return shlex.join(words)
@@ -158,6 +170,6 @@ def options(stage):
     return of
 
 
-def roots(_wildcards):
+def roots(wildcards, input):
     """Return the sources' own folders as NAME=PATH words, quoted."""
     return shlex.join(f"{name}={near(path)}" for name, path in sorted(PLAN.roots().items()))

@@ -28,6 +28,8 @@ rule fetch:
     params:
         settings=settings("download"),
         options=options("download"),
+        # On record, unlike the options: another store is filled.
+        store=CONFIG.downloads.store,
     message:
         "Downloading one data set, or checking what is there."
     shell:

@@ -5,16 +5,31 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from evoaudit.errors import InputError
 from evoaudit.identity import FORMAT
 from evoaudit.store import Counts, staging, write_manifest
 
 
+class _Added(argparse.Action):
+    """Add a mapping to what the option gave before."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest), **values})
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments every stage takes."""
     parser.add_argument(
-        "--settings", type=settings, default={}, metavar="JSON", help="this stage's slice of the config, defaults filled in"
+        "--settings",
+        type=settings,
+        action=_Added,
+        default={},
+        metavar="JSON",
+        help="this stage's slice of the config, defaults filled in, or `@` and a file that holds it; what is given again is added",
     )
     parser.add_argument("--seed", type=int, default=None, help="seed of this stage's random streams")
     parser.add_argument("--key", default="", help="this stage's key, for the manifest")
@@ -38,9 +53,11 @@ def sources(parser: argparse.ArgumentParser, required: bool = True) -> None:
 
 
 def settings(text: str) -> dict:
-    """Parse a JSON object given on the command line."""
+    """Parse a JSON object given on the command line, or after ``@`` the file that holds one too long for it."""
     try:
-        value = json.loads(text)
+        value = json.loads(Path(text[1:]).read_bytes() if text.startswith("@") else text)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text[1:]}: {error.strerror}") from None
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
     if not isinstance(value, dict):
