@@ -275,7 +275,6 @@ def run(size: Size, work: Path, cores: int = 2) -> dict[str, Any]:
         cold = snakemake(folder, "-n", cores=cores)
         whole = snakemake(folder, cores=cores, observe=True)
         requests = asked(port)
-        (folder / "begun.json").write_text(json.dumps(begun))
         again = snakemake(folder, cores=cores)
         repeated = sum(asked(port).values()) - sum(requests.values())
         would = {}
@@ -301,12 +300,18 @@ def run(size: Size, work: Path, cores: int = 2) -> dict[str, Any]:
         "snakemake": {"files": kept_files, "mib": kept_mib},
         "accuracies": accuracies(folder),
     }
-    (folder / "report.json").write_text(json.dumps(report, indent=1))
+    kept = folder / "report.json"
+    if begun and kept.is_file():
+        # What took the time was measured then.
+        before = json.loads(kept.read_text())
+        names = ("resumed", "requests", "seconds", "processor", "snakemake_peak", "cold")
+        report |= {name: before[name] for name in names}
+    kept.write_text(json.dumps(report, indent=1))
     return report
 
 
 def accuracies(folder: Path) -> dict[str, list[float]]:
-    """Return the share of right answers of every model, by task, under all its conditions' first."""
+    """Return the share of right answers by model and condition, of T1, T2 and T3."""
     import pyarrow.parquet as pq
 
     found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))

@@ -85,10 +85,14 @@ class Plan:
 
     def job(self, stage: str, key: str) -> Job:
         """Return the job of a stage with that key; KeyError if the plan has none."""
-        for job in self.jobs:
-            if job.stage == stage and job.key == key:
-                return job
-        raise KeyError(f"{stage}/{key} is not in this plan")
+        if (job := self._named.get((stage, key))) is None:
+            raise KeyError(f"{stage}/{key} is not in this plan")
+        return job
+
+    @cached_property
+    def _named(self) -> dict[tuple[str, str], Job]:
+        """Every job by stage and key; of two alike, the first."""
+        return {(job.stage, job.key): job for job in reversed(self.jobs)}
 
     def roots(self) -> dict[str, str]:
         """Return source name → folder of its own files."""
@@ -110,6 +114,8 @@ class _Maker:
         self.config, self.results, self.must_exist = config, results, must_exist
         self.jobs: list[Job] = []
         self.unlocked: list[str] = []
+        #: Digests of what many jobs read, as prompts.
+        self.digests: dict[tuple[Path, bool], str] = {}
         #: Simulated sources with a planted fault, which only the alignment check sees.
         self.controls: list[Job] = []
 
@@ -120,6 +126,8 @@ class _Maker:
 
     def digest(self, path: Path, field: str, folder: bool = False) -> str:
         """Return the digest of a user's file or folder."""
+        if (path, folder) in self.digests:
+            return self.digests[path, folder]
         try:
             if self.must_exist:
                 if not path.exists():
@@ -133,7 +141,7 @@ class _Maker:
                 if not folder and not path.is_file():
                     what = "is a folder; a file is needed" if path.is_dir() else "is not a file"
                     raise InputError(f"{field}: {path}", what, "give the file's path, relative to the working directory")
-            return fingerprint(path, self.results / ".fingerprints") or "absent"
+            return self.digests.setdefault((path, folder), fingerprint(path, self.results / ".fingerprints") or "absent")
         except OSError as error:
             raise InputError(f"{field}: {error.filename or path}", error.strerror or str(error), "mend its permissions") from None
 

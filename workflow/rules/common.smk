@@ -117,15 +117,21 @@ def judging_code(wildcards):
     return code("judge") if PLAN.job("judge", wildcards.key).settings["provider"] == "builtin" else []
 
 
+def host(job):
+    """Return whose service a job asks, as the resources of requests in flight are named."""
+    asked = job.all_settings
+    return "local" if asked.get("endpoint") == "loopback" else asked["provider"]
+
+
 def in_flight(provider, stage="infer"):
     """Return a resource function: the requests a job of a provider has in flight at most, 0 for jobs of others and for batches."""
 
     def of(wildcards):
-        asked = PLAN.job(stage, wildcards.key).all_settings
-        name = "local" if asked.get("endpoint") == "loopback" else asked["provider"]
-        return asked.get("concurrency", 0) if name == provider and not asked.get("batch") else 0
+        job = PLAN.job(stage, wildcards.key)
+        return job.all_settings.get("concurrency", 0) if host(job) == provider and not job.all_settings.get("batch") else 0
 
-    return of
+    # Snakemake takes a millisecond to call a function, for every job.
+    return of if any(host(job) == provider for job in PLAN.of(stage)) else 0
 
 
 def served(wildcards):

@@ -51,7 +51,7 @@ def load(path: Path) -> dict[str, Price]:
     """Read a price file: model id → price. A model it does not list has no known price."""
     try:
         mend = "give the price file (inference.prices), for instance config/prices.yaml"
-        data = yaml.safe_load(read_given(Path(path), _LARGEST, mend).decode())
+        data = yaml.load(read_given(Path(path), _LARGEST, mend).decode(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(path, f"is not YAML: {str(error).splitlines()[0]}", "start from config/prices.yaml") from None
     try:
