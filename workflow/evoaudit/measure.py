@@ -5,28 +5,22 @@ lock for much of its time, so threads would share one core.
 """
 
 import hashlib
-import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from evoaudit import pictures, screens
-from evoaudit.errors import InputError
 from evoaudit.identity import canonical
 from evoaudit.known import Known
 from evoaudit.pictures import Inspected
 from evoaudit.screens import Screen
 from evoaudit.sources.base import Picture
 from evoaudit.store import text
+from evoaudit.workers import pool
 
 #: (before, after) of every step of a trajectory.
 Pairs = list[tuple[Picture | None, Picture | None]]
@@ -207,31 +201,16 @@ def measured(
     else:
         return
     waiting: deque[tuple[list[tuple[T, bool]], Future[list[Measured]]]] = deque()
-    with ExitStack() as stack:
-        check = stack.enter_context(_patient())
-        pool = stack.enter_context(
-            ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_start, initargs=(source, root, known))
-        )
-        try:
-            for message in _messages(stream):
-                check()
-                work = [pairs for _, pairs in message if pairs is not None]
-                with _uninterrupted():
-                    future = pool.submit(_work, work)
-                waiting.append(([(item, pairs is not None) for item, pairs in message], future))
-                if len(waiting) > 2 * workers:
-                    yield from _answers(*waiting.popleft())
-            while waiting:
-                check()
+    with pool(workers, f"source '{source}'", _start, (source, root, known)) as processes:
+        for message in _messages(stream):
+            processes.check()
+            work = [pairs for _, pairs in message if pairs is not None]
+            waiting.append(([(item, pairs is not None) for item, pairs in message], processes.submit(_work, work)))
+            if len(waiting) > 2 * workers:
                 yield from _answers(*waiting.popleft())
-        except BrokenProcessPool:
-            raise InputError(
-                f"source '{source}'",
-                "a worker process was killed, most likely for lack of memory",
-                "give it more memory or one thread",
-            ) from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        while waiting:
+            processes.check()
+            yield from _answers(*waiting.popleft())
 
 
 def _messages(items: Iterable[tuple[T, Pairs | None]]) -> Iterator[list[tuple[T, Pairs | None]]]:
@@ -252,52 +231,13 @@ def _answers(message: list[tuple[T, bool]], future: "Future[list[Measured]]") ->
         yield item, next(answers) if asked else None
 
 
-@contextmanager
-def _patient() -> Iterator[Callable[[], None]]:
-    """Note interrupts, and yield what raises them: one that struck while the pool starts or stops a process would leave it waiting."""
-    if threading.current_thread() is not threading.main_thread():  # signals go to the main thread alone
-        yield lambda: None
-        return
-    asked: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
-
-    def check() -> None:
-        if asked:
-            raise KeyboardInterrupt
-
-    try:
-        yield check
-    finally:
-        signal.signal(signal.SIGINT, before)
-    check()  # one that came while the pool ended
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Keep interrupts from processes started meanwhile: this one takes them and ends the others, which would each print a traceback."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 _here: Measurer | None = None
 
 
 def _start(source: str, root: Path, known: Path | None) -> None:
     global _here
     pictures.keep_memory()
-    threading.Thread(target=_follow, daemon=True).start()
     _here = Measurer(source, root, None if known is None else Known(known))
-
-
-def _follow() -> None:
-    """End with the parent process, however it ended: a worker left alone would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _work(work: list[Pairs]) -> list[Measured]:

@@ -1,10 +1,8 @@
 """Write a corpus: episodes in order, each by one worker, files of all in bounded memory."""
 
 import hashlib
-import multiprocessing
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +14,7 @@ from evoaudit.simulate.episode import make
 from evoaudit.simulate.formats import agentrewardbench, mind2web, osworld, plain, weblinx
 from evoaudit.simulate.formats.base import Pieces, dump
 from evoaudit.store import sha256_file
+from evoaudit.workers import pool
 
 #: Trajectories a worker makes at a time.
 CHUNK = 20
@@ -89,13 +88,15 @@ def _chunks(folder: Path, trajectories: int, seed: int, formats: tuple[str, ...]
         for start, stop in spans:
             yield _chunk(folder, start, stop, trajectories, seed, formats)
         return
-    with ProcessPoolExecutor(threads, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with pool(threads, "the simulated corpus") as processes:
         waiting: deque = deque()
         for start, stop in spans:
-            waiting.append(pool.submit(_chunk, folder, start, stop, trajectories, seed, formats))
+            processes.check()
+            waiting.append(processes.submit(_chunk, folder, start, stop, trajectories, seed, formats))
             if len(waiting) > 2 * threads:
                 yield waiting.popleft().result()
         while waiting:
+            processes.check()
             yield waiting.popleft().result()
 
 
