@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from evoaudit import store
+from evoaudit import intact, store
 from evoaudit.resources import PUBLISHED
 
 T1_SLICES = (3, 4, 5)
@@ -331,12 +331,13 @@ def normalised(
     return manifest(there, "normalise", {"source": name, "simulated": simulated}, trajectory=len(full))
 
 
-def sealed(folder: Path) -> Path:
-    """Let a folder's manifest list its files as they are now, and return the folder."""
+def sealed(folder: Path, **changes: object) -> Path:
+    """Let a folder's manifest list its files as they are now, with some of its fields changed, and return the folder."""
     path = folder / "manifest.json"
     held = json.loads(path.read_text(encoding="utf-8"))
     files = {name: store.sha256_file(folder / name) for name in held.get("files", {}) if (folder / name).is_file()}
-    path.write_text(json.dumps({**held, "files": files}), encoding="utf-8")
+    made = {**held, "files": files, **changes}
+    path.write_text(json.dumps({**made, intact.CHECKSUM: intact.checksum(made)}), encoding="utf-8")
     return folder
 
 

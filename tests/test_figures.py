@@ -114,8 +114,7 @@ def test_tables_of_an_older_run_that_lack_a_column_can_still_be_drawn(drawn, tmp
 def test_charts_name_the_level_of_the_runs_intervals(drawn, tmp_path):
     shutil.copytree(drawn / "stats", tmp_path / "stats")
     told = json.loads((tmp_path / "stats" / "manifest.json").read_text(encoding="utf-8"))
-    told["config"]["confidence"] = 0.9
-    (tmp_path / "stats" / "manifest.json").write_text(json.dumps(told), encoding="utf-8")
+    made_run.sealed(tmp_path / "stats", config={**told["config"], "confidence": 0.9})
     words = {}
     for name, folder in (("usual", drawn / "stats"), ("other", tmp_path / "stats")):
         with style():

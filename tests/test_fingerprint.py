@@ -54,8 +54,11 @@ def test_a_damaged_memory_is_forgotten(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "x").write_text("1")
     before = fingerprint(tmp_path / "data", tmp_path / "memory")
-    next((tmp_path / "memory").iterdir()).write_text("{")
-    assert fingerprint(tmp_path / "data", tmp_path / "memory") == before
+    memory = next((tmp_path / "memory").iterdir())
+    whole = memory.read_text()
+    for wrong in ("{", "[]", whole.replace("a", "b"), whole.replace('"x": [1', '"x": [2')):
+        memory.write_text(wrong)
+        assert fingerprint(tmp_path / "data", tmp_path / "memory") == before
 
 
 def test_what_is_absent_has_no_digest(tmp_path):

@@ -17,6 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 from served import CANARY, served
 
@@ -25,7 +27,7 @@ from evoaudit.__main__ import main
 from evoaudit.errors import InputError
 from evoaudit.infer import base, engine, prices
 from evoaudit.infer.builtin import Solver
-from evoaudit.infer.journal import NAME, Journal, Shelf
+from evoaudit.infer.journal import NAME, Journal, Shelf, sealed, unsealed
 from evoaudit.infer.predict import predict
 
 REPO = Path(__file__).parents[1]
@@ -433,7 +435,34 @@ def test_a_torn_last_line_costs_that_answer_alone(serve, tmp_path):
     again = run(settings_for(endpoint), t3("i-1", "i-2", "i-3"), tmp_path)
     assert len(endpoint.calls) == 4
     assert by_instance(again, "raw") == by_instance(first, "raw")
-    assert journal.read_bytes().endswith(b'{"end":true}\n')
+    assert unsealed(journal.read_bytes().splitlines()[-1]) == {"end": True}
+
+
+def test_an_answer_that_changed_on_the_disk_is_asked_again_and_not_believed(serve, tmp_path):
+    endpoint = serve(lambda body, n: (200, {}, reply(GOOD)))
+    first = run(settings_for(endpoint, concurrency=1), t3("i-1", "i-2", "i-3"), tmp_path)
+    journal = tmp_path / NAME
+    content = journal.read_bytes()
+    at = content.index(b"answer") + content[content.index(b"answer") :].index(b"A")
+    journal.write_bytes(content[:at] + b"B" + content[at + 1 :])
+    said = []
+    again = run(settings_for(endpoint), t3("i-1", "i-2", "i-3"), tmp_path, say=said.append)
+    assert len(endpoint.calls) == 4 and said[0].startswith("1 unreadable lines of the journal are left out")
+    assert by_instance(again, "raw") == by_instance(first, "raw")
+
+
+@given(at=st.integers(0, 10**6), bit=st.integers(0, 7), key=st.text("0123456789abcdef", min_size=1), raw=st.text())
+def test_whichever_bit_of_a_line_flips_what_it_says_is_what_was_written_or_nothing(at, bit, key, raw):
+    record = {"key": key, "status": "ok", "raw": raw}
+    line = bytearray(sealed(record))
+    assert unsealed(bytes(line)) == record
+    line[at % len(line)] ^= 1 << bit
+    found = unsealed(bytes(line)) or {}
+    assert {name: found[name] for name in record if name in found} in (record, {})
+
+
+def test_a_line_of_an_older_journal_is_read():
+    assert unsealed(b'{"key":"k","status":"ok"}\n') == {"key": "k", "status": "ok"}
 
 
 def test_a_journal_has_one_writer(tmp_path):

@@ -10,6 +10,7 @@ import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 
+import made_run
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -981,8 +982,7 @@ def test_what_other_settings_made_does_not_stand_beside_newer_tables(tmp_path: P
     (target / "review").mkdir()
     (target / "review" / "labels.csv").write_text("precious")
     # With other settings every key is another; the tables alone are asked for.
-    told = json.loads((tmp_path / "tables" / "manifest.json").read_text()) | {"key": "newer"}
-    (tmp_path / "tables" / "manifest.json").write_text(json.dumps(told))
+    made_run.sealed(tmp_path / "tables", key="newer")
     newer = [{**job, "key": "newer"} for job in old]
     capsys.readouterr()
     published(tmp_path, plan=newer)
@@ -994,7 +994,7 @@ def test_what_other_settings_made_does_not_stand_beside_newer_tables(tmp_path: P
     assert "taken out of it, since they were made before these settings: index.html, figures/;" in capsys.readouterr().out
     assert set(json.loads((target / "manifest.json").read_text())["sections"]) == {"tables"}
     # With the first settings again, all of it is there as before.
-    (tmp_path / "tables" / "manifest.json").write_text(json.dumps(told | {"key": "tables-key"}))
+    made_run.sealed(tmp_path / "tables", key="tables-key")
     published(tmp_path, *made, page, plan=old)
     assert (target / "index.html").read_text() == "old" and (target / "figures" / "evogain_forest.svg").is_file()
 

@@ -206,3 +206,105 @@ def test_no_stage_reads_a_damaged_file_and_the_next_run_makes_it_anew(tmp_path, 
 
 def test_a_run_may_be_named_by_its_folder(results, capsys):
     assert verify(capsys, "results/runs/mine") == verify(capsys, "mine")
+
+
+def stage_folder(results: Path) -> Path:
+    """Write a finished `stats` folder as the stage writes it, of one empty table."""
+    key = make_key("stats", {}, None, {})
+    place = results / "stats" / key
+    place.mkdir(parents=True)
+    (place / "tables.json").write_text("[]")
+    counts = {"unit": "table", "read": 3, "kept": 2, "dropped": {"odd": 1}, "others": {}}
+    store.write_manifest(place, stage="stats", key=key, format_version=FORMAT["stats"], seed=None, config={}, upstream={}, counts=counts)
+    return place
+
+
+@pytest.mark.parametrize("damage", [b'"odd"', b'"kept": 2', b"{", b""], ids=["a reason", "a count", "no JSON", "empty"])
+def test_a_manifest_that_changed_is_set_aside_and_not_read(tmp_path, monkeypatch, capsys, damage):
+    monkeypatch.chdir(tmp_path)
+    place = stage_folder(Path("results"))
+    content = (place / "manifest.json").read_bytes()
+    at = content.index(damage) + len(damage) - 2 if damage else 0
+    (place / "manifest.json").write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :] if damage else b"")
+    code, lines = verify(capsys)
+    assert code == 1 and lines[0].startswith(f"{place / 'manifest.json'}: ") and "`evoaudit verify --mend`" in lines[0]
+    assert main(["tables", "--stats", str(place / "manifest.json"), "--out", "out"]) == 2
+    said = capsys.readouterr().err
+    assert f"what was there is set aside as manifest.json.damaged: run again, and {place} is made anew" in said and said.count("\n") == 1
+    assert sorted(path.name for path in place.iterdir()) == ["manifest.json.damaged", "tables.json"] and not Path("out").exists()
+
+
+def test_a_file_of_the_users_own_that_is_no_manifest_is_left_where_it_is(tmp_path, capsys):
+    (tmp_path / "manifest.json").write_text("[1]")
+    assert main(["tables", "--stats", str(tmp_path / "manifest.json"), "--out", str(tmp_path / "out")]) == 2
+    assert (tmp_path / "manifest.json").read_text() == "[1]"
+
+
+def test_a_manifest_older_than_checksums_is_taken_as_it_is(results, capsys):
+    assert verify(capsys)[0] == 0
+    assert all("checksum" not in json.loads(path.read_text()) for path in results.glob("*/*/manifest.json"))
+
+
+def corpus(results: Path) -> Path:
+    """Simulate a few trajectories as the workflow does, and return the corpus's folder."""
+    settings = {"trajectories": 3, "formats": ["plain"]}
+    place = results / "simulate" / make_key("simulate", settings, 3, {})
+    assert main(["simulate", "--settings", json.dumps(settings), "--seed", "3", "--key", place.name, "--out", str(place)]) == 0
+    return place
+
+
+def normalised(place: Path, out: Path) -> int:
+    settings = {"source": "sim-plain", "kind": "plain", "simulated": True, "options": {}}
+    words = ["--settings", json.dumps(settings), "--upstream", json.dumps({"simulate": [place.name]})]
+    return main(["normalise", *words, "--root-folder", str(place / "plain"), "--truth", str(place / "truth.jsonl"), "--out", str(out)])
+
+
+@pytest.mark.parametrize("name", ["plain/trajectories.jsonl", "plain/**/*.png", "truth.jsonl", "files.sha256"])
+def test_a_damaged_corpus_is_not_read_and_is_made_anew(tmp_path, capsys, name):
+    place = corpus(tmp_path)
+    path = sorted(place.glob(name))[0]
+    flip(path, 40)
+    assert normalised(place, tmp_path / "normalise" / "a") == 2
+    said = capsys.readouterr().err
+    assert f"{path}: differs from its manifest.json; what was there is set aside" in said
+    assert not (place / "manifest.json").exists() and not list(tmp_path.glob("normalise/a/*"))
+
+
+@pytest.mark.parametrize("change", ["flip", "delete"])
+def test_a_picture_of_a_corpus_that_goes_after_it_was_read_is_made_anew(tmp_path, capsys, change):
+    from evoaudit import prepare
+    from evoaudit.errors import InputError
+
+    place = corpus(tmp_path)
+    assert normalised(place, tmp_path / "normalise" / "a") == 0
+    rows = store.read_rows(tmp_path / "normalise" / "a", "images")
+    found = prepare.find([tmp_path / "normalise" / "a"], {"sim-plain": place / "plain"}, [rows[0]["image_id"]])[0]
+    flip(found.root / found.file, 60) if change == "flip" else (found.root / found.file).unlink()
+    with pytest.raises(InputError, match=r"set aside as plain/.*damaged: run again, and .* is made anew"):
+        prepare.decoded(found)
+    assert not (place / "manifest.json").exists()
+
+
+def test_files_that_vanish_while_a_source_is_read_leave_no_results_without_them(tmp_path, capsys, monkeypatch):
+    from evoaudit import normalise
+    from evoaudit.fingerprint import fingerprint
+
+    place = corpus(tmp_path)
+    share, out = tmp_path / "share", tmp_path / "results" / "normalise" / "a"
+    (place / "plain").rename(share)
+    settings = {"source": "own", "kind": "plain", "options": {}, "contents": fingerprint(share, tmp_path / "results" / ".fingerprints")}
+    words = ["normalise", "--settings", json.dumps(settings), "--root-folder", str(share), "--out", str(out)]
+    real = normalise.normalise
+
+    def unplugged(*given: object) -> None:
+        picture = next(share.rglob("*.png"))
+        picture.rename(tmp_path / "away.png")
+        real(*given)
+        (tmp_path / "away.png").rename(tmp_path / picture.name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(normalise, "normalise", unplugged)
+        assert main(words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"evoaudit normalise: source 'own': files in {share} changed or vanished since the run was planned; ")
+    assert not list(out.iterdir())

@@ -73,6 +73,9 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"evoaudit {args.command}: interrupted; run it again", file=sys.stderr)
         return 130
+    except MemoryError:
+        print(f"evoaudit {args.command}: memory ran out; give it more, or fewer threads, and run it again", file=sys.stderr)
+        return 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -55,7 +55,8 @@ def fingerprint(root: Path, memory: Path | None = None) -> str | None:
     if store is not None and (stale or len(known) != len(fresh)):
         store.parent.mkdir(parents=True, exist_ok=True)
         scratch = store.with_suffix(f".{os.getpid()}.tmp")
-        scratch.write_text(json.dumps({path: known[path] for path in fresh}))
+        held = {path: known[path] for path in fresh}
+        scratch.write_text(json.dumps({"files": held, "checksum": _checksum(held)}))
         os.replace(scratch, store)
     total = hashlib.sha256()
     for path, (size, _) in fresh.items():
@@ -64,10 +65,16 @@ def fingerprint(root: Path, memory: Path | None = None) -> str | None:
 
 
 def _recall(store: Path | None) -> dict:
+    """Return what is remembered; what has changed since it was written would rename, and remake, everything, so it is forgotten."""
     try:
-        return json.loads(store.read_text()) if store is not None else {}
-    except (OSError, ValueError):
+        found = json.loads(store.read_text()) if store is not None else None
+        return found["files"] if found and found["checksum"] == _checksum(found["files"]) else {}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
+
+
+def _checksum(held: dict) -> str:
+    return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
 
 
 def _sha256(path: Path) -> str:

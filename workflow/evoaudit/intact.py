@@ -1,18 +1,49 @@
 """Whether the files of finished stages are still the ones their manifests list, so that damage on a disk is met and not passed on."""
 
 import argparse
+import hashlib
+import json
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
 from evoaudit.errors import InputError
+from evoaudit.identity import FORMAT
 from evoaudit.jsonfile import read_json
 
 MANIFEST = "manifest.json"
+#: Field of a manifest: the sha256 of all its other fields.
+CHECKSUM = "checksum"
+#: A stage's own list of the files its manifest does not name one by one.
+LISTING = "files.sha256"
 #: What a damaged file is called once it is out of the way; it is kept for whoever wants to know what happened to it.
 ASIDE = ".damaged"
+#: What names a stage's folder, see `evoaudit.identity.make_key`.
+KEY = re.compile(r"[0-9a-f]{10}(-s\d+)?")
+
+
+class Damaged(InputError):
+    """A file of a finished stage is no longer what the stage wrote."""
+
+
+def checksum(manifest: Mapping[str, Any]) -> str:
+    """Return the sha256 of a manifest's fields but for the checksum itself, whatever their order and spacing."""
+    told = {name: value for name, value in manifest.items() if name != CHECKSUM}
+    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Return a manifest; one that is none, or has changed since it was written, is refused."""
+    manifest: Any = read_json(path)
+    if not isinstance(manifest, dict):
+        raise InputError(path, "not a JSON object", "delete its folder and run again")
+    if CHECKSUM in manifest and manifest[CHECKSUM] != checksum(manifest):
+        raise InputError(path, "has changed since it was written", "delete its folder and run again")
+    return manifest
 
 
 def faults(folder: Path, files: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -40,7 +71,7 @@ def set_aside(folder: Path, names: Iterable[str]) -> None:
     (folder / MANIFEST).unlink(missing_ok=True)
 
 
-def refused(folder: Path, found: list[tuple[str, str]]) -> InputError:
+def refused(folder: Path, found: list[tuple[str, str]]) -> Damaged:
     """Set damaged files of a folder aside and return the error that says so."""
     name, what = found[0]
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
@@ -50,25 +81,80 @@ def refused(folder: Path, found: list[tuple[str, str]]) -> InputError:
         mend = f"delete {folder} and run again"
     else:
         mend = f"what was there is set aside as {name}{ASIDE}: run again, and {folder} is made anew"
-    return InputError(folder / name, what + more, mend)
+    return Damaged(folder / name, what + more, mend)
 
 
 def check_upstream(args: argparse.Namespace) -> None:
     """Compare every file of the finished stages a subcommand reads with its manifest, before it reads them.
 
-    A folder without a manifest, as people may give by hand, is taken as it is.
+    A folder without a manifest, as people may give by hand, is taken as it is. Of a folder inside a stage's, as the source of a
+    simulated corpus is, the files below it are compared.
     """
     given = [one for value in vars(args).values() for one in (value if isinstance(value, list) else [value])]
-    manifests = dict.fromkeys(Path(one) for one in given if isinstance(one, str | Path) and Path(one).name == MANIFEST)
-    for path in manifests:
-        if path.is_file() and (found := list(faults(path.parent, listed(path)))):
+    paths = [Path(one) for one in given if isinstance(one, str | Path)]
+    for path in dict.fromkeys(path for path in paths if path.name == MANIFEST):
+        if path.is_file() and (found := list(faults(path.parent, told(path)))):
             raise refused(path.parent, found)
+    if isinstance(root := getattr(args, "root_folder", None), Path) and (folder := stage_of(root)):
+        inside = [path.relative_to(folder).as_posix() for path in paths if path != root and stage_of(path) == folder]
+        below = f"{root.relative_to(folder).as_posix()}/"
+        files = told(folder / MANIFEST)
+        wanted = {name: sha256 for name, sha256 in files.items() if name in (LISTING, *inside) or name.startswith(below)}
+        found = list(faults(folder, wanted))
+        if LISTING in files and LISTING not in dict(found):
+            found += _faults(folder, {name: sha256 for name, sha256 in listing(folder).items() if name.startswith(below)}, args)
+        if found:
+            raise refused(folder, found)
+
+
+def _faults(folder: Path, files: dict[str, str], args: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the faults of very many files, some compared at a time."""
+    with ThreadPoolExecutor(max(1, getattr(args, "threads", 1))) as pool:
+        return [fault for found in pool.map(lambda pair: list(faults(folder, dict([pair]))), files.items()) for fault in found]
+
+
+def stage_of(path: Path) -> Path | None:
+    """Return the finished stage's folder that a path lies in; None if it lies in none."""
+    return next((folder for folder in path.parents if _of_stage(folder) and (folder / MANIFEST).is_file()), None)
+
+
+def _of_stage(folder: Path) -> bool:
+    """Tell a stage's folder by its name from one of the user's, of which nothing is ever set aside."""
+    return folder.parent.name in FORMAT and KEY.fullmatch(folder.name) is not None
+
+
+def lost(root: Path, file: str, what: str) -> Damaged | None:
+    """Set a file aside that a finished stage wrote and return the error that says so; None if no stage wrote it."""
+    path = Path(root) / file
+    folder = stage_of(path)
+    if folder is None:
+        return None
+    name = path.relative_to(folder).as_posix()
+    files = told(folder / MANIFEST)
+    if LISTING in files and (folder / LISTING).is_file():
+        files = files | listing(folder)
+    return refused(folder, [(name, what)]) if name in files else None
+
+
+def told(path: Path) -> dict[str, str]:
+    """Return file → sha256 as a manifest lists them; a damaged manifest of a stage is set aside, and made anew by the next run."""
+    try:
+        return listed(path)
+    except InputError as error:
+        if _of_stage(path.parent):
+            raise refused(path.parent, [(path.name, error.what)]) from None
+        raise
 
 
 def listed(path: Path) -> dict[str, str]:
     """Return file → sha256 as a manifest lists them; a manifest that lists none is refused."""
-    manifest: Any = read_json(path)
-    files = manifest.get("files") if isinstance(manifest, dict) else None
+    files = read_manifest(path).get("files")
     if not isinstance(files, dict) or not all(isinstance(sha256, str) and ".." not in name.split("/") for name, sha256 in files.items()):
         raise InputError(path, "is not the manifest of a stage", "delete its folder and run again")
     return files
+
+
+def listing(folder: Path) -> dict[str, str]:
+    """Return file → sha256 of a stage's own list."""
+    pairs = (line.split("  ", 1) for line in (folder / LISTING).read_text(encoding="utf-8").splitlines())
+    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2 and ".." not in pair[1].split("/")}

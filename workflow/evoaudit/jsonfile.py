@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from evoaudit.errors import InputError
+from evoaudit.errors import InputError, one_line
 from evoaudit.givenfile import open_given
 
 
@@ -13,5 +13,5 @@ def read_json(path: Path) -> Any:
     try:
         with open_given(path, "run the stage that writes it") as handle:
             return json.loads(handle.read().decode())
-    except ValueError as error:
-        raise InputError(path, f"not JSON ({error})", "delete its folder and run again") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"not JSON ({one_line(str(error), 200)})", "delete its folder and run again") from None

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from PIL import Image
 
-from evoaudit import screens
+from evoaudit import intact, screens
 from evoaudit.errors import InputError
 from evoaudit.screens import Change, Screen
 from evoaudit.sources import jsonio, reader
@@ -173,7 +173,8 @@ def encoded_bytes(root: Path, file: str, member: str | None = None, kind: str | 
         return data
     except Exception:  # a reader's own library may raise anything over a file that has changed
         where = f"{root / file}" + (f" row {member}" if member is not None else "")
-        raise InputError(where, "picture is gone since the source was read", _MEND) from None
+        made = intact.lost(root, file, "is missing or cannot be read")
+        raise made or InputError(where, "picture is gone since the source was read", _MEND) from None
 
 
 def decode(data: bytes, where: object) -> Image.Image:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from PIL import Image
 
-from evoaudit import pictures, schema, store
+from evoaudit import intact, pictures, schema, store
 from evoaudit.errors import InputError
 
 #: Lossless, so that text stays legible and the bytes are a function of the pixels and of the encoder alone.
@@ -86,7 +86,8 @@ def decoded(place: Place) -> Image.Image:
 def check(place: Place, data: bytes) -> None:
     """Refuse encoded bytes that are others than were measured."""
     if place.file_sha256 is not None and hashlib.sha256(data).hexdigest() != place.file_sha256:
-        raise InputError(place, "picture has changed since the source was read", "restore it, or normalise the source again")
+        made = intact.lost(place.root, place.file, "has changed since the source was read")
+        raise made or InputError(place, "picture has changed since the source was read", "restore it, or normalise the source again")
 
 
 def encode(place: Place, side: int) -> tuple[int, int, str, bytes]:

@@ -21,10 +21,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evoaudit import schema
+from evoaudit import intact, schema
 from evoaudit.errors import InputError, one_line
 from evoaudit.identity import canonical as canonical
-from evoaudit.jsonfile import read_json
 
 #: Rows buffered before a row group is written; bounds memory at every corpus size.
 ROW_GROUP = 8192
@@ -376,16 +375,13 @@ def write_manifest(
         "packages": packages(),
         "revision": revision(),
     }
+    manifest[intact.CHECKSUM] = intact.checksum(manifest)
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> dict:
     """Read a stage folder's manifest."""
-    path = Path(folder) / "manifest.json"
-    found = read_json(path)
-    if not isinstance(found, dict):
-        raise InputError(path, "not a JSON object", "delete its folder and run again")
-    return found
+    return intact.read_manifest(Path(folder) / intact.MANIFEST)
 
 
 #: Packages whose behaviour the data depends on.

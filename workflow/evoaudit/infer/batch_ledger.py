@@ -1,11 +1,10 @@
 """The ledger of batches: what is about to be submitted, on disk before it is, and which batch it became.
 
-One JSON line an event, each synced. ``keys`` is an intent to submit those requests; ``id`` says that they were, ``not`` that a batch
-taken for this one is another's, ``end`` that nothing is expected of it any more. An intent without an id may or may not have been
-submitted: the service is asked before it is submitted anew.
+One JSON line an event, each synced, with a checksum as the journal's have. ``keys`` is an intent to submit those requests; ``id`` says
+that they were, ``not`` that a batch taken for this one is another's, ``end`` that nothing is expected of it any more. An intent without
+an id may or may not have been submitted: the service is asked before it is submitted anew.
 """
 
-import json
 import os
 import time
 import uuid
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evoaudit.errors import InputError
-from evoaudit.infer.journal import Journal
+from evoaudit.infer.journal import Journal, sealed, unsealed
 
 NAME = "batches.jsonl"
 
@@ -85,7 +84,7 @@ class Ledger:
         del self.open[batch.tag]
 
     def _write(self, event: dict[str, Any]) -> None:
-        Journal.put(self._file, json.dumps(event, separators=(",", ":")).encode("ascii") + b"\n")
+        Journal.put(self._file, sealed(event))
 
     def close(self) -> None:
         os.close(self._file)
@@ -114,8 +113,8 @@ def _read(path: Path, found: dict[str, Batch], ids: set[str]) -> int:
             if not line.endswith(b"\n"):
                 break
             try:
-                _apply(json.loads(line), found, ids)
-            except (ValueError, KeyError, TypeError, RecursionError):
+                _apply(unsealed(line), found, ids)
+            except (ValueError, KeyError, TypeError):
                 raise InputError(
                     f"{path}:{number}", "is no event of a batch", "mend the line; without it requests in progress might be paid for twice"
                 ) from None
@@ -123,7 +122,9 @@ def _read(path: Path, found: dict[str, Batch], ids: set[str]) -> int:
     return whole
 
 
-def _apply(event: dict[str, Any], found: dict[str, Batch], ids: set[str]) -> None:
+def _apply(event: dict[str, Any] | None, found: dict[str, Batch], ids: set[str]) -> None:
+    if event is None:
+        raise ValueError
     tag = event["tag"]
     if "keys" in event:
         found[tag] = Batch(tag, _texts(event["keys"]), float(event["at"]), float(event["usd"]))

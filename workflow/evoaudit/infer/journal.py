@@ -1,7 +1,8 @@
 """The journal of answers: one JSON line a finished call, on disk before the next one is asked.
 
 Only the answer is kept, never the request's pictures, key or headers. A line ``{"end": true}`` closes a run that reached
-its end: what stands before it and is no answer is asked anew by a run that is not content with it.
+its end: what stands before it and is no answer is asked anew by a run that is not content with it. Every line ends with its own
+checksum, so that an answer which changed on the disk is asked again and not believed; lines of older journals have none.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import json
 import math
 import os
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -25,6 +27,9 @@ _STATUSES = sorted(STATUSES)
 _SHA256 = re.compile("[0-9a-f]{64}")
 #: Bytes of a record that are read at first.
 _PIECE = 1 << 12
+#: How a line ends: the CRC-32 of what it would be without it.
+_SEAL = re.compile(rb',"crc":"([0-9a-f]{8})"\}\n?')
+_SEALED = len(b',"crc":"01234567"}\n')
 
 
 class Journal:
@@ -118,7 +123,9 @@ class Journal:
         offset, size = call // len(_STATUSES), _PIECE
         while b"\n" not in (line := os.pread(self._file, size, offset)) and len(line) == size:
             size *= 8
-        return json.loads(line[: line.index(b"\n")])
+        if (record := unsealed(line[: line.index(b"\n") + 1])) is None:
+            raise InputError(self.path, "has changed while it was read", "run again")
+        return record
 
     @property
     def shelf(self) -> "Shelf | None":
@@ -133,7 +140,7 @@ class Journal:
 
         A record that says ``passing`` is a call that failed and is tried again, kept for what it cost.
         """
-        line = _line(record)
+        line = sealed(record)
         self._keep(record, self._end)
         self._end += len(line)
         self._waiting.append(line)
@@ -155,7 +162,7 @@ class Journal:
 
     def extend(self, records: list[dict[str, Any]]) -> None:
         """Write some records with one sync; for a run that has no others in flight."""
-        lines = [_line(record) for record in records]
+        lines = [sealed(record) for record in records]
         self._write(b"".join(lines))
         for record, line in zip(records, lines, strict=True):
             self._keep(record, self._end)
@@ -165,7 +172,7 @@ class Journal:
         """Copy answers bought by other runs; return how many."""
         taken, records = 0, iter(records)
         while found := [{**record, "reused": True} for record in islice(records, 1000)]:
-            lines = [_line(record) for record in found]
+            lines = [sealed(record) for record in found]
             self.put(self._file, b"".join(lines))
             for record, line in zip(found, lines, strict=True):
                 self._keep(record, self._end)
@@ -175,7 +182,7 @@ class Journal:
 
     def end(self) -> None:
         """Mark that a run came to its end, whatever it answered."""
-        line = _line({"end": True})
+        line = sealed({"end": True})
         self.put(self._file, line)
         self._end += len(line)
 
@@ -227,7 +234,8 @@ class Shelf:
                 offset += len(line)
             for offset in sorted(places.values()):
                 lines.seek(offset)
-                yield json.loads(lines.readline())
+                if (record := unsealed(lines.readline())) is not None:
+                    yield record
 
     def put(self, lines: bytes) -> None:
         """Append the good answers among a journal's lines; they are in that journal, so this needs no sync."""
@@ -255,17 +263,30 @@ def _status(call: "_Call") -> str:
     return _STATUSES[call % len(_STATUSES)]
 
 
-def _line(record: dict[str, Any]) -> bytes:
-    return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
+def sealed(record: dict[str, Any]) -> bytes:
+    """Return a record as a line that ends with its checksum."""
+    body = json.dumps(record, separators=(",", ":")).encode("ascii")
+    return b'%s,"crc":"%08x"}\n' % (body[:-1], zlib.crc32(body))
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
-    """Return a line's record, or None if it is none."""
+def unsealed(line: bytes) -> dict[str, Any] | None:
+    """Return a line's record without its checksum; None if it is no JSON object, or has changed since it was written."""
+    seal = _SEAL.fullmatch(line, max(0, len(line) - _SEALED)) or _SEAL.fullmatch(line, max(0, len(line) - _SEALED + 1))
+    if seal is not None:
+        line = line[: seal.start()] + b"}"
+        if zlib.crc32(line) != int(seal[1], 16):
+            return None
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict):
+    return record if isinstance(record, dict) else None
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """Return a line's record, or None if it is none."""
+    record = unsealed(line)
+    if record is None:
         return None
     if record.get("end") is True:
         return record

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from evoaudit.errors import InputError
+from evoaudit.intact import Damaged, lost
 from evoaudit.pictures import encoded_bytes
 from evoaudit.report import load
 from evoaudit.report.thumbs import Thumbs
@@ -32,6 +33,12 @@ def read(root: Path, file: str, member: str | None, kind: str | None, sha256: st
     """Return a picture's encoded bytes, or None where they are gone or others than were measured; the page is built all the same."""
     try:
         data = encoded_bytes(root, file, member, kind)
+    except Damaged:
+        raise
     except InputError:
         return None
-    return data if sha256 in (None, hashlib.sha256(data).hexdigest()) else None
+    if sha256 in (None, hashlib.sha256(data).hexdigest()):
+        return data
+    if made := lost(root, file, "has changed since the source was read"):
+        raise made
+    return None

@@ -8,6 +8,7 @@ from typing import Any
 
 from evoaudit import prepare
 from evoaudit.errors import InputError, one_line
+from evoaudit.intact import Damaged
 from evoaudit.pictures import encoded_bytes
 from evoaudit.report.thumbs import Thumb, Thumbs
 from evoaudit.report.words import plain
@@ -54,6 +55,8 @@ def _bytes(place: prepare.Place) -> bytes | None:
     """Return a picture, None where it is gone; one that is another than was measured is refused."""
     try:
         data = encoded_bytes(place.root, place.file, place.member, place.kind)
+    except Damaged:
+        raise
     except InputError:
         return None
     prepare.check(place, data)

@@ -285,15 +285,11 @@ def _journalled(path: Path) -> tuple[int, float | None]:
 
 
 def _records(path: Path) -> Iterator[dict]:
+    from evoaudit.infer.journal import unsealed
+
     if path.is_file():
         with open(path, "rb") as lines:
-            for line in lines:
-                try:
-                    record = json.loads(line)
-                except ValueError:
-                    continue
-                if isinstance(record, dict):
-                    yield record
+            yield from filter(None, map(unsealed, lines))
 
 
 def _time(requests: int, tokens: float, seconds: float, transport: dict) -> str:

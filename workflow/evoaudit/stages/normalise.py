@@ -38,3 +38,21 @@ def run(args: argparse.Namespace) -> None:
     earlier = known.beside(args.out, source.name, source.kind)
     with common.stage(args, "normalise", "trajectory") as (folder, counts):
         normalise(folder, counts, source, max(1, args.threads), earlier)
+        _still(args)
+
+
+def _still(args: argparse.Namespace) -> None:
+    """Refuse a folder that is not, or no longer, what the key was made of: files that vanish would be missing from the results for good."""
+    from evoaudit.errors import InputError
+    from evoaudit.fingerprint import fingerprint
+
+    contents = args.settings.get("contents")
+    if contents in (None, "absent") or args.upstream.get("download"):
+        return
+    memory = args.out.absolute().parents[1] / ".fingerprints"
+    if fingerprint(args.root_folder, memory if memory.is_dir() else None) != contents:
+        raise InputError(
+            f"source '{args.settings['source']}'",
+            f"files in {args.root_folder} changed or vanished since the run was planned",
+            "see that the folder is whole, and run again",
+        )

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evoaudit.errors import InputError
-from evoaudit.intact import MANIFEST, refused
+from evoaudit.intact import CHECKSUM, MANIFEST, checksum, read_manifest, refused, told
 from evoaudit.jsonfile import read_json
 
 #: Stage → the section of the run's folder its files are laid out in; the report's lie at the top.
@@ -49,11 +50,11 @@ def run(args: argparse.Namespace) -> None:
         raise InputError("--run", f"'{name}' cannot name a folder", "use letters, digits, '.', '_' and '-'")
     plan = read_json(args.plan) if args.plan else []
     paths = [path if path.name == "manifest.json" else path / "manifest.json" for path in args.manifests]
-    found = [(path.parent, read_json(path)) for path in paths]
+    found = [(path.parent, _intact(path)) for path in paths]
     target = args.results / "runs" / name
     target.mkdir(parents=True, exist_ok=True)
     with _alone(target):
-        before = read_json(target / "manifest.json") if (target / "manifest.json").is_file() else {}
+        before = _before(target / MANIFEST)
         sections = dict(before.get("sections") or {})
         for section in _sections(found, sections):
             section.lay_out(target, (sections.get(section.stage) or {}).get("files") or ())
@@ -72,6 +73,23 @@ def run(args: argparse.Namespace) -> None:
             print(f"trajectories to review: {(target / page).as_posix()}")
     if any(manifest.get("stage") == "pairs" for _, manifest in found):
         print(f"T3 pairs to review: {(target / 'review' / 't3' / 'index.html').as_posix()}")
+
+
+def _intact(path: Path) -> dict[str, Any]:
+    """Return a stage's manifest; one that is damaged is set aside, and refused."""
+    told(path)
+    return read_manifest(path)
+
+
+def _before(path: Path) -> dict[str, Any]:
+    """Return what the run's folder held when it was laid out last; a damaged manifest says nothing, and all is laid out anew."""
+    if not path.is_file():
+        return {}
+    try:
+        return read_manifest(path)
+    except InputError as error:
+        print(f"{error.where}: {error.what}; it is written anew", file=sys.stderr)
+        return {}
 
 
 def _older(plan: list[dict], sections: dict[str, dict]) -> list[str]:
@@ -203,9 +221,9 @@ def _sha256(path: Path) -> str:
 
 def _swap(new: Path, old: Path) -> None:
     """Put a finished file or folder in the place of another."""
+    aside = old.with_name(f".{old.name}.old")
+    _remove(aside)  # of a call that was killed
     if new.is_dir() and old.exists():
-        aside = old.with_name(f".{old.name}.old")
-        _remove(aside)
         os.replace(old, aside)
         os.replace(new, old)
         _remove(aside)
@@ -248,10 +266,10 @@ def _manifest(name: str, plan: list[dict], sections: dict[str, dict], results: P
         simulated |= job["stage"] in ("judge", "infer") and "simulated" in (settings.get("model"), settings.get("name"))
         folder = results / job["stage"] / job["key"]
         if (folder / "manifest.json").is_file():
-            _add(counts.setdefault(job["stage"], {}), read_json(folder / "manifest.json").get("counts") or {})
+            _add(counts.setdefault(job["stage"], {}), _intact(folder / MANIFEST).get("counts") or {})
             if job["stage"] == "report" and (folder / "summary.json").is_file():
                 simulated |= bool(read_json(folder / "summary.json").get("simulated"))
-    return {
+    made = {
         "run": name,
         "simulated": simulated,
         "keys": {stage: sorted(job["key"] for job in plan if job["stage"] == stage) for stage in sorted({job["stage"] for job in plan})},
@@ -259,6 +277,7 @@ def _manifest(name: str, plan: list[dict], sections: dict[str, dict], results: P
         "sections": sections,
         "files": {file: sha for section in sections.values() for file, sha in section["files"].items()},
     }
+    return {**made, CHECKSUM: checksum(made)}
 
 
 def _add(total: dict[str, Any], counts: dict[str, Any]) -> None:

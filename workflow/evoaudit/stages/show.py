@@ -191,13 +191,11 @@ def _calls(path: Path, row: dict[str, Any]) -> Iterator[str]:
     if not path.is_file():
         yield "-- no journal: a built-in solver answered, or it was removed"
         return
+    from evoaudit.infer.journal import unsealed
+
     with open(path, "rb") as lines:
-        for line in lines:
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict) and all(record.get(name) == row[name] for name in ("task", "instance_id", "run")):
+        for record in filter(None, map(unsealed, lines)):
+            if all(record.get(name) == row[name] for name in ("task", "instance_id", "run")):
                 yield "-- call: " + one_line(json.dumps(record, ensure_ascii=False, sort_keys=True), 4000)
 
 

@@ -10,15 +10,13 @@ from typing import Any
 
 from evoaudit.errors import InputError, one_line
 from evoaudit.identity import FORMAT, make_key
-from evoaudit.intact import ASIDE, MANIFEST, faults, listed, set_aside
+from evoaudit.intact import ASIDE, CHECKSUM, LISTING, MANIFEST, faults, listed, listing, read_manifest, set_aside
 from evoaudit.jsonfile import read_json
 
-#: A stage's own list of the files its manifest does not name one by one.
-LISTING = "files.sha256"
 #: What a model was asked, when, and in which batch: kept beside the answers, and no part of them.
 BESIDE = frozenset({"journal.jsonl", "batches.jsonl"})
 #: Fields of a manifest that say with what a folder was made, not what is in it.
-MADE_WITH = ("packages", "revision")
+MADE_WITH = ("packages", "revision", CHECKSUM)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -142,13 +140,13 @@ def _stage(folder: Path, rows: dict[tuple[str, str], dict[str, Any]], made: set[
         return _One(finished=False)
     try:
         files = listed(folder / MANIFEST)
-        manifest = read_json(folder / MANIFEST)
+        manifest = read_manifest(folder / MANIFEST)
     except InputError as error:
-        return _One(wrong=[error.what])
+        return _One(damaged=[(MANIFEST, error.what)])
     one = _One()
     one.damaged = list(faults(folder, files))
     if LISTING in files and LISTING not in dict(one.damaged):
-        more = _listing(folder / LISTING)
+        more = listing(folder)
         files = files | more
         one.damaged += faults(folder, more)
     one.files = len(files)
@@ -156,11 +154,6 @@ def _stage(folder: Path, rows: dict[tuple[str, str], dict[str, Any]], made: set[
     known = files.keys() | BESIDE | {MANIFEST}
     one.extra = sorted(name for path in folder.rglob("*") if path.is_file() and (name := path.relative_to(folder).as_posix()) not in known)
     return one
-
-
-def _listing(path: Path) -> dict[str, str]:
-    pairs = (line.split("  ", 1) for line in path.read_text(encoding="utf-8").splitlines())
-    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2 and ".." not in pair[1].split("/")}
 
 
 def _claims(folder: Path, manifest: dict[str, Any], row: dict[str, Any] | None, made: set[str]) -> Iterator[str]:
