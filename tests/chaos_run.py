@@ -21,7 +21,7 @@ from pathlib import Path
 from model_server import Call, ModelServer, Reply, good
 
 from evoaudit.__main__ import COMMANDS, main
-from evoaudit.intact import MANIFEST
+from evoaudit.intact import CHECKSUM, MANIFEST
 from evoaudit.resources import ROOT
 
 CONFIG = """
@@ -203,11 +203,24 @@ def mounted(folder: Path, *options: str) -> Iterator[bool]:
 
 
 def flip(path: Path, rng: random.Random) -> None:
-    """Change one bit of a file, and leave its size and times as they were."""
-    times, content = path.stat(), bytearray(path.read_bytes())
-    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
-    path.write_bytes(content)
+    """Change one bit of a file, of a manifest one that matters, and leave its size and times as they were."""
+    times, content = path.stat(), path.read_bytes()
+    while True:
+        at, bit = rng.randrange(len(content)), 1 << rng.randrange(8)
+        changed = content[:at] + bytes([content[at] ^ bit]) + content[at + 1 :]
+        if path.name != MANIFEST or _matters(content, changed):
+            break
+    path.write_bytes(changed)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def _matters(manifest: bytes, changed: bytes) -> bool:
+    """Tell whether a manifest still says the same: spaces say nothing, and without the name of its checksum it is an older one."""
+    try:
+        found = json.loads(changed)
+    except ValueError:
+        return True
+    return CHECKSUM in found and found != json.loads(manifest)
 
 
 @dataclass

@@ -4,8 +4,10 @@ Exits with 0 on success, 1 on findings, 2 on bad usage or input, 130 when interr
 """
 
 import argparse
+import gc
 import os
 import sys
+import traceback
 from importlib import import_module
 
 from evoaudit.errors import InputError, one_line
@@ -73,16 +75,28 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"evoaudit {args.command}: interrupted; run it again", file=sys.stderr)
         return 130
-    except MemoryError:
+    except MemoryError as error:
+        _let_go(error)
         print(f"evoaudit {args.command}: memory ran out; give it more, or fewer threads, and run it again", file=sys.stderr)
         return 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
+        _let_go(error)
         where = error.filename or getattr(args, "out", None) or "a file"  # Arrow does not name the file it could not write
         print(f"evoaudit {args.command}: {one_line(str(where))}: {error.strerror or one_line(str(error))}", file=sys.stderr)
         return 2
+
+
+def _let_go(error: Exception) -> None:
+    """Drop what a failed call held: files that close themselves would each try to write once more, fail again and print a traceback."""
+    before, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        traceback.clear_frames(error.__traceback__)
+        gc.collect()
+    finally:
+        sys.unraisablehook = before
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evoaudit.errors import InputError
-from evoaudit.intact import CHECKSUM, MANIFEST, checksum, read_manifest, refused, told
+from evoaudit.intact import CHECKSUM, MANIFEST, checksum, faults, read_manifest, refused, told
 from evoaudit.jsonfile import read_json
 
 #: Stage → the section of the run's folder its files are laid out in; the report's lie at the top.
@@ -154,20 +154,26 @@ class _Section:
             place = partial / file[len(top) + 1 :] if file != top else partial
             place.parent.mkdir(parents=True, exist_ok=True)
             source = self._sources[file]
-            if isinstance(source, Path):
-                shutil.copyfile(source, place)
-                if _sha256(place) != self.files[file]:
-                    _remove(partial)
-                    raise _damaged(source)
-            else:
-                place.write_bytes(source())
+            try:
+                if isinstance(source, Path):
+                    _copy(source, place, self.files[file])
+                else:
+                    place.write_bytes(source())
+            except (InputError, OSError):
+                _remove(partial)
+                raise
         _swap(partial, new)
 
 
-def _damaged(source: Path) -> InputError:
-    """Set a damaged file of a stage aside and return the error that says so."""
+def _copy(source: Path, place: Path, sha256: str) -> None:
+    """Copy a file of a stage; one that is gone or damaged is set aside, and refused."""
     folder = next((parent for parent in source.parents if (parent / MANIFEST).is_file()), source.parent)
-    return refused(folder, [(source.relative_to(folder).as_posix(), f"differs from its {MANIFEST}")])
+    name = source.relative_to(folder).as_posix()
+    if source.is_file():
+        shutil.copyfile(source, place)
+        if _sha256(place) == sha256:
+            return
+    raise refused(folder, list(faults(folder, {name: sha256})) or [(name, f"differs from its {MANIFEST}")])
 
 
 def _sections(found: list[tuple[Path, dict]], before: dict[str, dict]) -> Iterator[_Section]:
@@ -200,6 +206,9 @@ def _csv(folder: Path) -> bytes:
     from evoaudit import csvfile
     from evoaudit.store import read_table
 
+    name = "review_set.parquet"
+    if found := list(faults(folder, {name: told(folder / MANIFEST)[name]})):
+        raise refused(folder, found)
     table = read_table(folder, "review_set")
     return csvfile.text(table.column_names, table.to_pylist()).encode()
 
