@@ -248,3 +248,15 @@ def started(folder: Path, url: str, *targets: str) -> subprocess.Popen:
     """Start the workflow as a process group of its own."""
     with open(folder.with_name(f"{folder.name}.log"), "ab") as log:
         return subprocess.Popen(words(folder, url, *targets), cwd=folder, env=environment(), stdout=log, stderr=log, start_new_session=True)
+
+
+def running(folder: Path) -> set[str]:
+    """Return the stages of which a job is at work, or was when everything was killed."""
+    found = {path.parent.parent.name for path in folder.glob("results/*/*/.partial-*")}
+    asking = {path.parent.parent.name for path in folder.glob("results/*/*/journal.jsonl") if not (path.parent / MANIFEST).exists()}
+    return found | asking | ({"publish"} if list(folder.glob("results/runs/*/.*partial")) else set())
+
+
+def unlocked(folder: Path) -> None:
+    """Take away the lock of a Snakemake that was killed, as `snakemake --unlock` does."""
+    shutil.rmtree(folder / ".snakemake" / "locks", ignore_errors=True)

@@ -1,16 +1,21 @@
 """After any fault, the next start ends in the results of a run that nothing disturbed, with nothing lost and nothing paid for twice."""
 
+import os
 import random
 import shutil
 import signal
 import subprocess
+import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import chaos_run
 import pytest
-from chaos_run import Ended, Job, Service, Whole
+from chaos_run import IN_FLIGHT, Ended, Job, Service, Whole
 
+from evoaudit.__main__ import main
 from evoaudit.intact import MANIFEST
 
 
@@ -175,7 +180,190 @@ def test_every_stage_meets_every_fault_and_the_run_ends_in_the_same_bytes(whole,
     whole.same(run.folder, said)
     stages = {job.stage for job in whole.jobs}
     assert run.met["killed"] == run.met["disk full"] == stages
-    assert run.met["flipped"] == {job.stage for job in whole.jobs if job.reads}
+    assert run.met["flipped"] | run.met["lost"] == {job.stage for job in whole.jobs if job.reads}
     assert {".parquet", ".json", ".png", ".jsonl"} <= {ending for _, ending in run.flipped}
     paid = service.asked() - before
     assert paid.keys() == whole.asked.keys() and paid.total() - len(paid) <= 2 * run.cut
+
+
+STAGES = {"simulate", "normalise", "mine", "pairs", "images", "infer", "score", "sample", "signals", "judge", "select", "replay"} | {
+    "combine",
+    "stats",
+    "tables",
+    "figures",
+    "report",
+    "export",
+}
+TARGETS = ("all", "review", "export")
+
+
+@pytest.fixture(scope="module")
+def slow_service() -> Iterator[Service]:
+    service = Service(0.1)
+    yield service
+    service.server.close()
+
+
+@pytest.fixture(scope="module")
+def finished(slow_service, tmp_path_factory) -> Whole:
+    """A whole run by Snakemake, undisturbed."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    folder.mkdir()
+    chaos_run.snakemake(folder, slow_service.url, *TARGETS)
+    asked = slow_service.asked()
+    assert set(asked.values()) == {1}
+    return Whole(folder, [], asked)
+
+
+def paid_once(finished: Whole, service: Service, before: Counter[str], stops: int) -> None:
+    """Check that each request was asked, and none again but for what was in flight when a run was stopped."""
+    paid = service.asked() - before
+    assert paid.keys() == finished.asked.keys()
+    assert paid.total() - len(paid) <= IN_FLIGHT * stops, paid.total() - len(paid)
+
+
+def no_traceback(folder: Path) -> None:
+    told = [path for path in folder.glob("results/logs/**/*.log") if "Traceback" in path.read_text(errors="replace")]
+    assert not told, told[0].read_text()
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_in_every_stage_ends_in_the_same_bytes(finished, slow_service, tmp_path, said):
+    rng, folder, before = random.Random(11), tmp_path / "killed", slow_service.asked()
+    folder.mkdir()
+    hit: set[str] = set()
+    kills = 0
+    while STAGES - hit and kills < 60:
+        process = chaos_run.started(folder, slow_service.url, *TARGETS)
+        while process.poll() is None and not chaos_run.running(folder) - hit:
+            time.sleep(0.002)
+        if process.poll() is not None:
+            break
+        time.sleep(rng.uniform(0, 0.05))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        kills += 1
+        hit |= chaos_run.running(folder)
+        chaos_run.unlocked(folder)
+    chaos_run.snakemake(folder, slow_service.url, *TARGETS)
+    print(f"{kills} kills, stages hit: {', '.join(sorted(hit))}")
+    shown = said()
+    finished.same(folder, said)
+    paid_once(finished, slow_service, before, kills)
+    no_traceback(folder)
+    assert hit >= STAGES, (STAGES - hit, shown)
+
+
+@pytest.mark.slow
+def test_two_at_once_ctrl_c_sigterm_and_a_job_without_memory_end_in_the_same_bytes(finished, slow_service, tmp_path, said):
+    folder, before = tmp_path / "disturbed", slow_service.asked()
+    folder.mkdir()
+
+    def until(stage: str, process: subprocess.Popen) -> None:
+        while process.poll() is None and stage not in chaos_run.running(folder):
+            time.sleep(0.005)
+        assert process.poll() is None, stage
+
+    log = folder.with_name(f"{folder.name}.log")
+    first = chaos_run.started(folder, slow_service.url, *TARGETS)
+    until("normalise", first)
+    refused = chaos_run.snakemake(folder, slow_service.url, *TARGETS, check=False)
+    assert "Directory cannot be locked" in refused and "Traceback" not in refused, refused
+    until("infer", first)
+    time.sleep(0.3)
+    os.killpg(first.pid, signal.SIGINT)
+    assert first.wait(60) == 1
+
+    second = chaos_run.started(folder, slow_service.url, *TARGETS)
+    until("score", second)
+    second.send_signal(signal.SIGTERM)  # waits for what runs, and starts nothing more
+    assert second.wait(60) != 0
+
+    third = chaos_run.started(folder, slow_service.url, *TARGETS)
+    until("stats", third)
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            line = entry.read_bytes().split(b"\0")
+            if b"stats" in line[:5] and str(folder).encode() == os.fsencode(os.readlink(entry.parent / "cwd")) and b"-m" in line:
+                os.kill(int(entry.parent.name), signal.SIGKILL)
+    assert third.wait(120) == 1
+    assert "evoaudit: a job was killed, most likely because memory ran out" in log.read_text(errors="replace")
+    chaos_run.snakemake(folder, slow_service.url, *TARGETS)
+    finished.same(folder, said)
+    paid_once(finished, slow_service, before, 1)
+    no_traceback(folder)
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_up_costs_no_result(finished, slow_service, tmp_path, said):
+    folder, before = tmp_path / "small", slow_service.asked()
+    size = sum(path.stat().st_size for path in finished.folder.rglob("*") if path.is_file())
+    stops = 0
+    with chaos_run.mounted(folder, "-t", "tmpfs", "-o", "size=1m", "tmpfs") as there:
+        if not there:
+            pytest.skip("only root can mount a small disk")
+        for share in (0.15, 0.5, 0.75, 0.9):
+            subprocess.run(["mount", "-o", f"remount,size={int(size * share)}", str(folder)], check=True)
+            told = chaos_run.snakemake(folder, slow_service.url, *TARGETS, check=False)
+            stops += "No space left on device" in told
+            chaos_run.unlocked(folder)
+        subprocess.run(["mount", "-o", f"remount,size={size * 3}", str(folder)], check=True)
+        chaos_run.snakemake(folder, slow_service.url, *TARGETS)
+        assert stops >= 2
+        finished.same(folder, said)
+        paid_once(finished, slow_service, before, stops)
+        no_traceback(folder)
+
+
+@pytest.mark.slow
+def test_no_clock_makes_finished_work_run_again_or_unfinished_work_believed(finished, slow_service, tmp_path, said):
+    rng, folder, before = random.Random(5), finished.copy(tmp_path / "clocks"), slow_service.asked()
+    for path in sorted((folder / "results").rglob("*")):
+        os.utime(path, (at := rng.choice([1, 315532800, 4102444800]) + rng.randrange(10**6), at))
+    assert "1 of 1 steps" in chaos_run.snakemake(folder, slow_service.url, "all")
+    for stage in ("mine", "score", "stats"):  # as a kill leaves a folder, with times far ahead
+        (place := next(folder.glob(f"results/{stage}/*/{MANIFEST}"))).unlink()
+        for path in place.parent.iterdir():
+            path.write_bytes(b"half")
+            os.utime(path, (4102444800, 4102444800))
+    chaos_run.snakemake(folder, slow_service.url, *TARGETS)
+    finished.same(folder, said)
+    assert slow_service.asked() == before
+
+
+@pytest.mark.slow
+def test_a_clock_that_jumps_between_starts_changes_no_byte(finished, slow_service, tmp_path, said, monkeypatch):
+    if shutil.which("faketime") is None:
+        pytest.skip("faketime is not installed")
+    folder, before = tmp_path / "jumps", slow_service.asked()
+    folder.mkdir()
+    monkeypatch.setenv("DONT_FAKE_MONOTONIC", "1")
+    real = chaos_run.words
+    for jump, targets in (("+700d", ("sample", "probes")), ("-900d", ("audit", "evogui")), ("+30d", TARGETS)):
+        monkeypatch.setattr(chaos_run, "words", lambda *given, jump=jump, **more: ["faketime", "-f", jump, *real(*given, **more)])
+        chaos_run.snakemake(folder, slow_service.url, *targets)
+    finished.same(folder, said)
+    assert slow_service.asked() - before == finished.asked
+
+
+@pytest.mark.slow
+def test_damage_in_every_stage_is_found_set_aside_and_made_anew(finished, slow_service, tmp_path, said):
+    rng, folder, before = random.Random(3), finished.copy(tmp_path / "damaged"), slow_service.asked()
+    hurt = set()
+    for place in sorted(folder.glob("results/*/*")):
+        if place.parent.name in STAGES:
+            files = [path for path in sorted(place.rglob("*")) if path.is_file() and path.name not in ("journal.jsonl", MANIFEST)]
+            chaos_run.flip(path := rng.choice(files), rng)
+            hurt.add(path.relative_to(folder).as_posix())
+    chaos_run.flip(next(folder.glob(f"results/sample/*/{MANIFEST}")), rng)
+    next(folder.glob("results/mine/*/t2.parquet")).unlink()
+    chaos_run.flip(next(folder.glob("results/judge/*/journal.jsonl")), rng)
+    said()
+    assert main(["verify", "--results", str(folder / "results"), "--mend"]) == 1
+    told = said()
+    assert not [name for name in hurt if f"{name}: " not in told and "/sample/" not in name]
+    chaos_run.snakemake(folder, slow_service.url, *TARGETS)
+    for aside in folder.rglob("*.damaged"):
+        aside.unlink()
+    finished.same(folder, said)
+    assert (slow_service.asked() - before).total() <= 1  # the answer whose record was damaged

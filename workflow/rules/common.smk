@@ -17,7 +17,12 @@ from evoaudit.outputs import DATA, FIGURES, TABLES
 from evoaudit.resources import PUBLISHED
 
 # Jobs use the interpreter that runs Snakemake, whether or not its environment is activated.
-shell.prefix(f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+# A job that the kernel kills can say nothing itself.
+KILLED = "a job was killed, most likely because memory ran out; start again with more memory or fewer cores"
+shell.prefix(
+    f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
+    f"trap '[ $? -ne 137 ] || echo \"evoaudit: {KILLED}\" >&2' EXIT; "
+)
 
 
 def refuse(error):
