@@ -308,3 +308,20 @@ def test_files_that_vanish_while_a_source_is_read_leave_no_results_without_them(
     said = capsys.readouterr().err
     assert said.startswith(f"evoaudit normalise: source 'own': files in {share} changed or vanished since the run was planned; ")
     assert not list(out.iterdir())
+
+
+def test_a_users_file_that_was_edited_since_the_run_was_planned_is_not_read(tmp_path, capsys):
+    from evoaudit.fingerprint import fingerprint
+
+    labels = [tmp_path / "ana.jsonl", tmp_path / "ben.jsonl"]
+    for path in labels:
+        path.write_text("{}")
+    digests = [fingerprint(path) for path in labels]
+    labels[1].write_text("[]")
+    words = ["--settings", json.dumps({"labels": digests}), "--sample", "s", "--review", "r", "--out", str(tmp_path / "out")]
+    assert main(["combine", *words, "--labels", *map(str, labels)]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        "evoaudit combine: --labels: has changed or vanished since the run was planned; start the workflow again: it plans anew\n"
+    )
+    assert not (tmp_path / "out").exists()

@@ -11,7 +11,7 @@ import traceback
 from importlib import import_module
 
 from evoaudit.errors import InputError, one_line
-from evoaudit.intact import check_upstream
+from evoaudit.intact import check_given, check_upstream
 
 #: Subcommand → (module in `evoaudit.stages`, one line for ``--help``). Those of people first, then the workflow's own.
 COMMANDS = {
@@ -68,6 +68,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if "upstream" in args:  # a stage
             check_upstream(args)
+            check_given(args)
         return args.run(args) or 0
     except InputError as error:
         print(f"evoaudit {args.command}: {error}", file=sys.stderr)

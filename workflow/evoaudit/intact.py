@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evoaudit.errors import InputError
+from evoaudit.fingerprint import fingerprint
 from evoaudit.identity import FORMAT
 from evoaudit.jsonfile import read_json
 
@@ -24,6 +25,7 @@ LISTING = "files.sha256"
 ASIDE = ".damaged"
 #: What names a stage's folder, see `evoaudit.identity.make_key`.
 KEY = re.compile(r"[0-9a-f]{10}(-s\d+)?")
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 class Damaged(InputError):
@@ -105,6 +107,23 @@ def check_upstream(args: argparse.Namespace) -> None:
             found += _faults(folder, {name: sha256 for name, sha256 in listing(folder).items() if name.startswith(below)}, args)
         if found:
             raise refused(folder, found)
+
+
+def check_given(args: argparse.Namespace) -> None:
+    """Compare the users' own files that a subcommand reads with what its key was made of: an edit since then belongs to another key."""
+    settings = getattr(args, "settings", None) or {}
+    t3 = settings.get("t3")
+    told = {name: settings.get(name) for name in ("prompts", "frame", "labels", "tasks", "measured")}
+    told["reviewed"] = t3.get("reviewed") if isinstance(t3, dict) else None
+    for name, wanted in told.items():
+        given = getattr(args, name, None)
+        paths = [Path(one) for one in (given if isinstance(given, list) else [given]) if one]
+        digests = sorted(wanted if isinstance(wanted, list) else [wanted] if wanted else [])
+        if paths and digests and all(isinstance(one, str) and _SHA256.fullmatch(one) for one in digests):
+            found = sorted({fingerprint(path) or "gone" for path in paths})
+            if found != sorted({*digests}):
+                where = paths[0] if len(paths) == 1 else f"--{name}"
+                raise InputError(where, "has changed or vanished since the run was planned", "start the workflow again: it plans anew")
 
 
 def _faults(folder: Path, files: dict[str, str], args: argparse.Namespace) -> list[tuple[str, str]]:
