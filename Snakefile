@@ -42,6 +42,25 @@ include: "workflow/rules/export.smk"
 workflow.default_target = "all"
 
 
+# results/logs/status/ says how far the run is, for as long as it runs; the summary comes at the end.
+onstart:
+    from evoaudit.watch import keep
+
+    keep.start(workflow, PLAN)
+
+
+onsuccess:
+    from evoaudit.watch import keep
+
+    keep.end("finished")
+
+
+onerror:
+    from evoaudit.watch import keep
+
+    keep.end("failed")
+
+
 # The rules below are what people ask for. They have no output of their own: each lays finished stages out under
 # results/runs/<name>/ every time it is called, so what people see can never be older than what was computed. For the same
 # reason they have no benchmark: Snakemake counts it as an output, and would find them done. They copy and no more, so on a cluster

@@ -771,3 +771,24 @@ def test_the_stage_sends_the_prepared_pictures(serve, tmp_path):
     assert main(command(settings_for(endpoint), mined, tmp_path / "out", "--images", str(images))) == 0
     sent = endpoint.calls[0]["messages"][1]["content"][2]["image_url"]["url"]
     assert base64.b64decode(sent.split(",")[1]) == PICTURES.get("p0")
+
+
+def test_a_stage_that_asks_says_how_far_it_is_until_it_is_done(serve, tmp_path):
+    seen, broken = [], ["i-2"]
+    told = tmp_path / "results" / "logs" / "infer" / "k.json"
+
+    def answer(body: dict, n: int) -> tuple:
+        seen.append(json.loads(told.read_text())["state"])
+        return (400, {}, fault("bad")) if asked(body) in broken else (200, {}, reply(GOOD))
+
+    price = {"input": 1.0, "cached_input": 0.5, "output": 10.0, "date": "2026-01-02", "source": "x"}
+    settings = settings_for(serve(answer), condition="metadata", price=price, budget_usd=1.0, tolerate=0)
+    words = command(settings, write_probes(tmp_path / "mined", t3("i-1", "i-2", "i-3")), tmp_path / "results" / "infer" / "k", "--key", "k")
+    assert main(words) == 2
+    left = json.loads(told.read_text())
+    assert (left["state"], left["total"], left["asked"], left["answered"], left["unanswered"]) == ("failed", 3, 3, 2, {"http_error": 1})
+    assert (left["spent_usd"], left["budget_usd"]) == (pytest.approx(2 * 900e-6), 1.0) and "i-2" not in left["error"]
+    broken.clear()
+    assert main(words) == 0
+    assert set(seen) == {"running"} and len(seen) == 4 and not told.exists()
+    assert CANARY not in json.dumps(left)

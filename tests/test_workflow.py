@@ -91,6 +91,14 @@ def test_an_up_to_date_run_only_lays_out(finished):
     assert "1 of 1 steps" in done.stdout + done.stderr
 
 
+def test_a_finished_run_says_what_it_made(finished):
+    state = json.loads((finished / "results" / "logs" / "status" / "small.json").read_text())
+    assert (state["state"], state["failures"]) == ("finished", [])
+    assert state["jobs"]["done"] == state["jobs"]["total"] == state["made"] > 20
+    assert len(state["seconds_by_job"]) == state["made"]
+    assert not list(finished.glob("results/logs/[a-r]*/*.json"))
+
+
 def test_a_setting_changed_and_changed_back_reruns_nothing(finished):
     other = SMALL.replace("max_items: 4", "max_items: 3")
     assert "2 of 2 steps" in snakemake(finished, config=other).stderr
@@ -184,6 +192,10 @@ def test_a_damaged_file_is_not_passed_on_and_made_again(finished):
     done = snakemake(finished, check=False)
     told = f"results/score/{path.parent.name}/scores.parquet: differs from its manifest.json; what was there is set aside"
     assert done.returncode == 1 and told in done.stderr
+    key = next(finished.glob("results/logs/stats/*.json")).stem
+    assert f"failed     stats: {told}" in done.stderr and f"log results/logs/stats/{key}.log" in done.stderr
+    state = json.loads((finished / "results" / "logs" / "status" / "small.json").read_text())
+    assert (state["state"], [job["stage"] for job in state["failures"]]) == ("failed", ["stats"])
     snakemake(finished)
     path.with_name("scores.parquet.damaged").unlink()
     assert data_files(finished) == before

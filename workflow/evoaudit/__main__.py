@@ -10,6 +10,7 @@ import sys
 import traceback
 from importlib import import_module
 
+from evoaudit import joblog
 from evoaudit.errors import InputError, one_line
 from evoaudit.intact import check_given, check_upstream
 
@@ -19,6 +20,7 @@ COMMANDS = {
     "plan": "say how many verdicts to audit for an interval as narrow as wanted",
     "estimate": "say how many requests and dollars a config would cost",
     "show": "show one request to a model and its answer, with its pictures",
+    "status": "say how far a run is, what failed, what it cost, and what to do next",
     "keys": "list the stage keys a config uses, in words",
     "verify": "compare every file of a run with its manifest, or of two results folders with each other",
     "gc": "list, and with --delete remove, results no given config uses",
@@ -66,19 +68,21 @@ def main(argv: list[str] | None = None) -> int:
             sub.set_defaults(run=module.run)
     args = parser.parse_args(argv)
     try:
-        if "upstream" in args:  # a stage
+        if "upstream" not in args:
+            return args.run(args) or 0
+        with joblog.running(args):  # a stage
             check_upstream(args)
             check_given(args)
-        return args.run(args) or 0
+            return args.run(args) or 0
     except InputError as error:
-        print(f"evoaudit {args.command}: {error}", file=sys.stderr)
+        joblog.say(f"evoaudit {args.command}: {error}", "error")
         return 2
     except KeyboardInterrupt:
-        print(f"evoaudit {args.command}: interrupted; run it again", file=sys.stderr)
+        joblog.say(f"evoaudit {args.command}: interrupted; run it again", "error")
         return 130
     except MemoryError as error:
         _let_go(error)
-        print(f"evoaudit {args.command}: memory ran out; give it more, or fewer threads, and run it again", file=sys.stderr)
+        joblog.say(f"evoaudit {args.command}: memory ran out; give it more, or fewer threads, and run it again", "error")
         return 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -86,7 +90,7 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         _let_go(error)
         where = error.filename or getattr(args, "out", None) or "a file"  # Arrow does not name the file it could not write
-        print(f"evoaudit {args.command}: {one_line(str(where))}: {error.strerror or one_line(str(error))}", file=sys.stderr)
+        joblog.say(f"evoaudit {args.command}: {one_line(str(where))}: {error.strerror or one_line(str(error))}", "error")
         return 2
 
 

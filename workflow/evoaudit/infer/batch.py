@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO, Protocol, TypeVar
 
+from evoaudit import joblog
 from evoaudit.infer.base import PASSING, Halt, Outcome, Pause
 from evoaudit.infer.batch_ledger import Batch, Ledger
 from evoaudit.infer.batch_services import NO_RESULT, Refused, Result, Service, State, Unclear, lines
@@ -118,6 +119,7 @@ class Batches:
             if self._away is None:
                 self._send()
             if not self._ledger.open and not self._left:
+                joblog.progress(waits=None)
                 return
             now = time.monotonic()
             if now >= self._until:
@@ -291,6 +293,8 @@ class Batches:
         if done:
             known = [one for one in done if one is not None]
             words = f"{self._standing()}" + (f", {sum(known):,} done" if known else "")
+            spent = {"spent_usd": round(self._budget.spent, 6), "budget_usd": self._budget.limit} if self._budget.price is not None else {}
+            joblog.progress(waits=words, **spent)
             if words != self._told:
                 self._say(f"{words}; looking again in {span(self._every)}")
             self._told = words

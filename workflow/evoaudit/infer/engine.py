@@ -217,8 +217,8 @@ class Engine:
 
     async def _tell(self) -> None:
         while True:
-            await asyncio.sleep(self._progress.every)
-            self._progress.tell(self._gate.until - time.monotonic())
+            await asyncio.sleep(self._progress.step)
+            self._progress.look(self._gate.until - time.monotonic())
 
     async def _work(self, pending: Iterator[Ask]) -> None:
         for ask in pending:
@@ -290,7 +290,7 @@ class Engine:
             seen = self._answered
             if tries > self._limits.retries or time.monotonic() + wait - start >= self._limits.deadline_s:
                 break
-            self._progress.tried_again()
+            self._progress.tried_again(outcome.status)
             if outcome.input_tokens is not None:
                 await self._journal.append({**self.record(ask, outcome, attempt + 1), "passing": True})
                 self._budget.spent += self._cost(outcome)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from evoaudit import joblog
 from evoaudit.conditions import CONDITIONS, TASKS
 from evoaudit.errors import InputError, one_line
 from evoaudit.stages import common
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int | None:
     price_list = prices.load(args.prices) if args.prices else None
 
     def say(line: str) -> None:
-        print(one_line(f"{settings['name']}: {line}"), file=sys.stderr, flush=True)
+        joblog.say(f"{settings['name']}: {line}")
 
     def rewrite(line: str) -> None:
         print(f"\r{one_line(settings['name'])}: {one_line(line)}\x1b[K", end="", file=sys.stderr, flush=True)

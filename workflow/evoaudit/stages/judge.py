@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evoaudit import joblog
 from evoaudit.errors import InputError, one_line
 from evoaudit.stages import common
 
@@ -194,7 +195,7 @@ def _ask(
     prompt = asking.load(args.prompts or PROMPTS / "judge-v1", book)
 
     def say(line: str) -> None:
-        print(one_line(f"{name}: {line}"), file=sys.stderr, flush=True)
+        joblog.say(f"{name}: {line}")
 
     def rewrite(line: str) -> None:
         print(f"\r{one_line(name)}: {one_line(line)}\x1b[K", end="", file=sys.stderr, flush=True)
