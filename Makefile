@@ -2,13 +2,16 @@
 # make test   set up, run the checks and the tests
 # make ocr    add what the built-in model ocr-difference needs
 # make slurm  add Snakemake's executor for Slurm
+# make rich   add progress bars for the terminal: snakemake --logger rich
+# make fuzz   set hypothesis, and atheris where it can be installed, on everything that reads what others wrote; MINUTES=1 for each target
+# make audit  compare what is installed with the locks, list licences, and with ADVISORIES=FILE known vulnerabilities; no network
 # make oracles  add other people's statistics, which more tests compare with
 PYTHON ?= python3
 CORES ?= $(shell nproc 2>/dev/null || echo 2)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test ocr oracles slurm slurm-tests lint nightly lock environment benchmarks clean
+.PHONY: demo test ocr oracles slurm slurm-tests rich fuzz audit lint nightly lock environment benchmarks clean
 
 demo: $(READY)
 	$(BIN)/snakemake --cores $(CORES)
@@ -46,6 +49,20 @@ ocr: $(READY)
 slurm: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/slurm.lock
 
+audit: $(READY)
+	$(BIN)/python envs/audit.py $(foreach file,$(ADVISORIES),--advisories $(file))
+
+# Atheris where there is one for this machine; otherwise hypothesis' long run of the same targets, which nightly has too.
+MINUTES ?= 1
+fuzz: $(READY)
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/fuzz.lock
+	@if $(BIN)/python -c 'import atheris' 2>/dev/null; then for target in $$($(BIN)/python tests/fuzz_targets.py --list); do \
+		echo "$$target"; PYTHONPATH=tests $(BIN)/python tests/fuzz_targets.py $$target --seconds $$((60 * $(MINUTES))) || exit 1; done; \
+	else $(BIN)/pytest -m slow tests/test_fuzz_targets.py; fi
+
+rich: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/rich.lock
+
 oracles: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/oracles.lock
 
@@ -62,7 +79,10 @@ lock:
 	uv pip compile pyproject.toml --extra ocr --constraints envs/requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -o envs/ocr.lock
 	uv pip compile pyproject.toml --extra oracles --constraints envs/requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -o envs/oracles.lock
 	uv pip compile pyproject.toml --extra slurm --constraints envs/requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -o envs/slurm.lock
+	uv pip compile pyproject.toml --extra rich --constraints envs/requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -o envs/rich.lock
+	uv pip compile pyproject.toml --extra fuzz --constraints envs/requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -o envs/fuzz.lock
 	$(BIN)/evoaudit document
+	$(BIN)/python envs/audit.py --write
 
 clean:
 	rm -rf .venv .snakemake results

@@ -7,19 +7,19 @@ field is refused with its file, its name and the nearest right name.
 import datetime
 import difflib
 import re
-import reprlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from evoaudit import conditions as known
+from evoaudit import yamlfile
 from evoaudit.errors import InputError
 from evoaudit.givenfile import read_given
 from evoaudit.sources import MODULES
+from evoaudit.yamlfile import short
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 Name = Annotated[str, StringConstraints(pattern=NAME)]
@@ -622,49 +622,11 @@ def merge(base: dict, over: dict) -> dict:
     return base
 
 
-class _Strict(yaml.SafeLoader):
-    """YAML that refuses a key written twice, since the first would be lost in silence, and a value that is none of its type."""
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            found = super().construct_object(node, deep)
-            if not isinstance(found, int) or found.bit_length() <= 256:
-                return found
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            pass
-        kind = node.tag.rpartition(":")[2]
-        raise yaml.constructor.ConstructorError(None, None, f"{_short(node.value)} cannot be read as {kind}", node.start_mark)
-
-
-def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict:
-    seen: set = set()
-    for key_node, _ in node.value:
-        if key_node.tag == "tag:yaml.org,2002:merge":
-            continue
-        key = loader.construct_object(key_node)
-        if isinstance(key, (str, int, float, bool)) and key in seen:
-            raise yaml.constructor.ConstructorError(None, None, f"the key '{key}' is written twice", key_node.start_mark)
-        seen.add(key) if isinstance(key, (str, int, float, bool)) else None
-    loader.flatten_mapping(node)
-    return yaml.SafeLoader.construct_mapping(loader, node, deep=True)
-
-
-_Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
 def read_yaml(path: Path, whole: bool = True) -> Any:
     """Read a YAML file; a file that is missing, not text or not YAML is one clear error."""
-    try:
-        raw = read_given(path, LARGEST, "give the right path, relative to the working directory")
-        value = yaml.load(raw.decode("utf-8-sig"), Loader=_Strict)
-    except UnicodeDecodeError as error:
-        raise InputError(path, f"is not UTF-8 (byte {error.start})", "save it as UTF-8") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise InputError(f"{path}{line}", f"is not YAML: {getattr(error, 'problem', None) or error}", "mend that line") from None
-    except RecursionError:
-        raise InputError(path, "is nested too deeply", "start from config/config.yaml") from None
+    value = yamlfile.parse(
+        read_given(path, LARGEST, "give the right path, relative to the working directory"), path, "start from config/config.yaml"
+    )
     if value is None:
         return {} if whole else None
     if whole and not isinstance(value, dict):
@@ -688,14 +650,14 @@ def _explain(error: ValidationError, tree: dict, files: list[Path], where: str) 
     if kind == "value_error":
         return InputError(f"{file}: {field}", message.removeprefix("Value error, "))
     if kind == "literal_error":
-        given = _short(first["input"]).strip("'")
+        given = short(first["input"]).strip("'")
         near = difflib.get_close_matches(given, re.findall(r"'([^']+)'", str(first["ctx"]["expected"])), n=1, cutoff=0.5)
         return InputError(
             f"{file}: {field}",
             f"'{given}' is not allowed",
             (f"did you mean '{near[0]}'? " if near else "") + f"allowed: {first['ctx']['expected']}",
         )
-    return InputError(f"{file}: {field}", f"{_fault(first)} (found {_short(first['input'])})", _described(location))
+    return InputError(f"{file}: {field}", f"{_fault(first)} (found {short(first['input'])})", _described(location))
 
 
 #: Complaint of pydantic's → what is said of it; the bounds stand in its context.
@@ -768,14 +730,6 @@ def _location(fault: Mapping[str, Any], tree: Any) -> list[str]:
         elif isinstance(node, list | tuple) and isinstance(part, int) and part < len(node):
             node = node[part]
     return found
-
-
-def _short(value: object) -> str:
-    """Show a value in few words; of a container only the first parts, since aliases can make a small file a huge tree."""
-    if value is None:
-        return "nothing"
-    text = repr(value[:60]) if isinstance(value, str) else reprlib.repr(value) if isinstance(value, Collection) else repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
 
 
 def _holds(path: Path, location: list[str]) -> bool:

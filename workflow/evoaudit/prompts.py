@@ -17,7 +17,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from evoaudit import store
+from evoaudit import store, yamlfile
 from evoaudit.conditions import CONDITIONS, TASKS, Task, contradiction
 from evoaudit.errors import InputError
 from evoaudit.givenfile import read_given
@@ -150,12 +150,7 @@ def _read(path: Path, limit: int) -> str:
 
 
 def _load(path: Path, task: Task) -> Prompt:
-    try:
-        data = yaml.safe_load(_read(path, FILE_LIMIT))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else path
-        raise InputError(where, f"is not YAML: {getattr(error, 'problem', None) or error}", "mend that line") from None
+    data = yamlfile.parse(_read(path, FILE_LIMIT).encode(), path, "start from resources/prompts/evogui-v1", "UTF-8 text")
     if not isinstance(data, dict):
         raise InputError(path, "is not a mapping", "start from resources/prompts/evogui-v1")
     try:

@@ -7,10 +7,9 @@ from pathlib import Path
 from string import Template
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evoaudit import store
+from evoaudit import store, yamlfile
 from evoaudit.audit import evidence, fence, reply
 from evoaudit.codebook import Codebook
 from evoaudit.errors import InputError
@@ -71,12 +70,7 @@ def load(folder: Path, book: Codebook) -> Asked:
     path, example = Path(folder) / FILE, "start from resources/prompts/judge-v1"
     raw = read_given(path, FILE_LIMIT, f"name a folder that holds {FILE}", f"is larger than {FILE_LIMIT >> 20} MiB", "give the right file")
     try:
-        data = yaml.safe_load(raw.decode("utf-8-sig"))
-        prompt = Prompt.model_validate(data)
-    except UnicodeDecodeError as error:
-        raise InputError(path, f"is not UTF-8 text (byte {error.start})", "save it as UTF-8 text") from None
-    except yaml.YAMLError as error:
-        raise InputError(path, f"is not YAML: {getattr(error, 'problem', None) or error}", "mend that line") from None
+        prompt = Prompt.model_validate(yamlfile.parse(raw, path, example, "UTF-8 text"))
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"{path}: {'.'.join(map(str, first['loc']))}", first["msg"], example) from None

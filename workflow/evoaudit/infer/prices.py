@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from evoaudit import yamlfile
 from evoaudit.errors import InputError
 from evoaudit.givenfile import read_given
 
@@ -49,11 +49,8 @@ class _File(BaseModel):
 
 def load(path: Path) -> dict[str, Price]:
     """Read a price file: model id → price. A model it does not list has no known price."""
-    try:
-        mend = "give the price file (inference.prices), for instance config/prices.yaml"
-        data = yaml.load(read_given(Path(path), _LARGEST, mend).decode(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(path, f"is not YAML: {str(error).splitlines()[0]}", "start from config/prices.yaml") from None
+    mend = "give the price file (inference.prices), for instance config/prices.yaml"
+    data = yamlfile.parse(read_given(Path(path), _LARGEST, mend), Path(path), "start from config/prices.yaml")
     try:
         return _File.model_validate(data).models
     except ValidationError as error:
