@@ -56,8 +56,8 @@ audit: $(READY)
 MINUTES ?= 1
 fuzz: $(READY)
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/fuzz.lock
-	@if $(BIN)/python -c 'import atheris' 2>/dev/null; then for target in $$($(BIN)/python tests/fuzz_targets.py --list); do \
-		echo "$$target"; PYTHONPATH=tests $(BIN)/python tests/fuzz_targets.py $$target --seconds $$((60 * $(MINUTES))) || exit 1; done; \
+	@if $(BIN)/python -c 'import atheris' 2>/dev/null; then for target in $$($(BIN)/python tests/fuzz_coverage.py); do \
+		echo "$$target"; $(BIN)/python tests/fuzz_coverage.py $$target --seconds $$((60 * $(MINUTES))) || exit 1; done; \
 	else $(BIN)/pytest -m slow tests/test_fuzz_targets.py; fi
 
 rich: $(READY)

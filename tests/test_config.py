@@ -109,6 +109,16 @@ def test_aliases_that_unfold_into_a_huge_tree_are_shown_in_few_words(tmp_path):
         assert len(str(caught.value)) < 400
 
 
+def test_merges_of_merges_and_aliases_of_aliases_take_no_longer_than_they_are_written(tmp_path):
+    path = tmp_path / "bomb.yaml"
+    for first, of_ten in (("{x: 1}", "{<<: [%s]}"), ("[x, x]", "[%s]")):
+        lines = [f"a0: &a0 {first}"] + [f"a{n}: &a{n} " + of_ten % ", ".join([f"*a{n - 1}"] * 10) for n in range(1, 40)]
+        path.write_text("\n".join(lines))
+        assert len(configs.read_yaml(path)) == 40
+        with pytest.raises(InputError, match="unknown field"):
+            configs.load(path)
+
+
 def test_an_entry_may_be_merged_into_another(tmp_path):
     (tmp_path / "c.yaml").write_text("sources:\n- &a {name: a, kind: plain, path: x}\n- {<<: *a, name: b}\n")
     assert [(source.name, source.path) for source in configs.load(tmp_path / "c.yaml").sources] == [("a", "x"), ("b", "x")]

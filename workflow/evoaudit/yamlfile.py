@@ -1,4 +1,4 @@
-"""YAML that people write: data alone, every key once, and no more memory than the file is worth."""
+"""YAML that people write: data alone, and every key once."""
 
 import reprlib
 from collections.abc import Collection
@@ -8,10 +8,6 @@ from typing import Any
 import yaml
 
 from evoaudit.errors import InputError
-
-#: Entries of one mapping with all that is merged into it, where something is, and mappings merged into one at most.
-_ENTRIES, _MERGED = 1000, 100
-_MERGE = "tag:yaml.org,2002:merge"
 
 
 class _Strict(yaml.SafeLoader):
@@ -27,20 +23,11 @@ class _Strict(yaml.SafeLoader):
         kind = node.tag.rpartition(":")[2]
         raise yaml.constructor.ConstructorError(None, None, f"{short(node.value)} cannot be read as {kind}", node.start_mark)
 
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Merge what a mapping names; merges of merges would multiply without bound."""
-        merges = [value for key, value in node.value if key.tag == _MERGE]
-        if any(isinstance(value, yaml.SequenceNode) and len(value.value) > _MERGED for value in merges):
-            raise yaml.constructor.ConstructorError(None, None, f"more than {_MERGED} mappings are merged", node.start_mark)
-        super().flatten_mapping(node)
-        if merges and len(node.value) > _ENTRIES:
-            raise yaml.constructor.ConstructorError(None, None, f"a mapping of more than {_ENTRIES} merged entries", node.start_mark)
-
 
 def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict:
     seen: set = set()
     for key_node, _ in node.value:
-        if key_node.tag == _MERGE:
+        if key_node.tag == "tag:yaml.org,2002:merge":
             continue
         key = loader.construct_object(key_node)
         if isinstance(key, (str, int, float, bool)) and key in seen:

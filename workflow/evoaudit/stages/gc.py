@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"{'removed' if args.delete else 'unused'}  {_size(size):>9}  {folder}")
             if args.delete:
                 shutil.rmtree(folder)
-                for kind, end in (("logs", "log"), ("benchmarks", "jsonl")):
+                for kind, end in (("logs", "log"), ("logs", "json"), ("benchmarks", "jsonl")):
                     (args.results / kind / stage / f"{folder.name}.{end}").unlink(missing_ok=True)
     print(f"{_size(total)} {'removed' if args.delete else 'not in use' + ('; --delete removes it' if total else '')}")
     return 0
