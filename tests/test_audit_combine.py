@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 
+import pyarrow.parquet as pq
 import pytest
 from tests.conftest import SHARED
 
@@ -109,6 +110,68 @@ def test_only_blind_labels_of_configured_groups_on_analysed_rows_count():
     assert Counter(reason for _, reason in left_out) == Counter(
         ["informed", "group_not_configured", "calibration", "not_in_sample", "no_verdict", "not_in_review_set"]
     )
+
+
+def adjudicated(cast, *words):
+    """Return the votes with adjudicated labels beside them."""
+    cast.adjudicated = dict(enumerate(votes(words).judges.values()))
+    return cast
+
+
+@pytest.mark.parametrize(
+    ("judges", "humans", "word", "expected", "diagnosis"),
+    [
+        (["gf", "gf"], ["gf", "gf"], "efn", ("efn", "adjudication"), (None, "missing")),
+        (["efn", "efn"], ["gf/t3-term", "gf/t3-noop"], "gf/t3-noop", ("gf", "adjudication"), ("t3-noop", "adjudication")),
+        (["gf/other", "gf/other"], ["efn", "gf/other"], "gf", ("gf", "adjudication"), ("other", "majority")),
+        ([], [], "broken", ("broken", "adjudication"), (None, "missing")),
+    ],
+)
+def test_an_adjudicated_label_is_the_final_word(judges, humans, word, expected, diagnosis):
+    cast = adjudicated(votes(judges, humans), word)
+    assert verdict(cast, "unclear") == expected and category(cast) == diagnosis
+    assert len(cast.raters) == len(judges) + len(humans), "it is no vote"
+
+
+def test_adjudicators_who_contradict_each_other_decide_nothing_and_are_counted():
+    frame = [{"trajectory_id": one, "status": "analysed"} for one in "ab"]
+    given = [label(one, name, "gf") for one in "ab" for name in ("h1", "h2")]
+    given += [label("a", "x", "efn", stage="adjudicated"), label("a", "y", "broken", stage="adjudicated")]
+    given += [label("b", name, "efn", stage="adjudicated") for name in "xy"] + [label("b", "m", "gf", kind="llm", stage="adjudicated")]
+    cast, left_out = count(given, frame, ["h1", "h2"])
+    assert Counter(reason for _, reason in left_out) == {"adjudicators_differ": 2, "adjudicated": 1}
+    assert {one: verdict(cast[one], "unclear") for one in "ab"} == {"a": ("gf", "human_agreement"), "b": ("efn", "adjudication")}
+    off, left_out = count(given, frame, ["h1", "h2"], adjudication=False)
+    assert Counter(reason for _, reason in left_out) == {"adjudicated": 5} and verdict(off["b"], "unclear") == ("gf", "human_agreement")
+
+
+def test_a_run_may_count_adjudicated_labels_apart_and_says_what_they_move(tmp_path):
+    sample, rows = sampled(tmp_path / "s", "ab"), []
+    for one, settled in (("a", "efn"), ("b", "gf")):
+        rows += [label(one, name, "gf", diagnosis="other") for name in ("h1", "h2")]
+        rows.append(label(one, "chair", settled, stage="adjudicated", diagnosis="t3-noop" if settled == "gf" else None))
+    path = tmp_path / "labels.jsonl"
+    path.write_text("".join(label_files.dumps({**dict.fromkeys(label_files.FIELDS), **row}) + "\n" for row in rows))
+    found = {}
+    for name, settings in (("decides", {"groups": ["h1", "h2"]}), ("apart", {"groups": ["h1", "h2"], "adjudication": "apart"})):
+        out = tmp_path / name
+        assert run("combine", "--sample", sample, "--labels", path, "--settings", json.dumps(settings), "--out", out) == 0
+        found[name] = {row["trajectory_id"]: (row["verdict"], row["category"], row["verdict_rule"]) for row in read_rows(out, "final")}
+        dropped = read_manifest(out)["counts"]["others"]["label"]["dropped"]
+        assert dropped == ({} if name == "decides" else {"adjudicated": 2})
+        words = ("stats", "--sample", sample, "--final", out, "--settings", '{"bootstrap": 50}', "--out", tmp_path / f"{name}-stats")
+        assert run(*words) == 0
+        table = pq.read_table(tmp_path / f"{name}-stats" / "sensitivity.parquet").to_pylist()
+        moved = {row["setting"]: row["value"] for row in table if row["choice"] == "adjudicated labels" and row["subject"] == "All"}
+        expected = {"the final word": 50, "counted apart": 0}
+        assert {words.removesuffix(" (as run)"): value for words, value in moved.items()} == expected
+        assert [words for words in moved if words.endswith(" (as run)")] == [
+            {"decides": "the final word (as run)", "apart": "counted apart (as run)"}[name]
+        ]
+    assert found["decides"] == {"a": ("efn", None, "adjudication"), "b": ("gf", "t3-noop", "adjudication")}
+    assert found["apart"] == dict.fromkeys("ab", ("gf", "other", "human_agreement"))
+    refused = ("combine", "--sample", sample, "--settings", '{"adjudication": "perhaps"}', "--out", tmp_path / "x")
+    assert run(*refused) == 2 and not (tmp_path / "x").exists()
 
 
 def test_every_final_row_says_how_it_came_about():

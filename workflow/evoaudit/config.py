@@ -378,6 +378,9 @@ class Audit(Section):
     category_tie: Literal["ambiguous", "judges", "earliest"] = Field(
         "ambiguous", description="what a tie of the diagnoses becomes; `earliest` goes by the boundary rule"
     )
+    adjudication: Literal["decides", "apart"] = Field(
+        "decides", description="adjudicated labels are the final word (`decides`), or counted `apart` and change nothing"
+    )
     labels: tuple[str, ...] = Field((), description="label files that exist already, JSON Lines or CSV")
     prompts: str = Field("judge-v1", description="prompt folder of judges that are language models, under resources/prompts/")
     frame: str | None = Field(None, description="CSV of trajectory_id, benchmark, agent, task_id that stands in for trajectories")

@@ -24,7 +24,7 @@ FORMAT = {
     "judge": 1,
     "select": 1,
     "replay": 1,
-    "combine": 2,
+    "combine": 3,
     "stats": 5,
     "tables": 3,
     "figures": 4,

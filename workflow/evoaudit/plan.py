@@ -497,6 +497,7 @@ class _Maker:
                 "tie": audit.tie,
                 # Named only where it is not the default, so that older jobs keep their keys.
                 **({} if audit.category_tie == "ambiguous" else {"category_tie": audit.category_tie}),
+                **({} if audit.adjudication == "decides" else {"adjudication": audit.adjudication}),
                 "groups": list(audit.review.groups),
                 "codebook": codebook,
                 "labels": sorted(labels),

@@ -354,7 +354,7 @@ FINAL = pa.schema(
         _field("task_id", _S, ""),
         _required("verdict", _S, "`gf`, `efn`, `broken`, `unclear`"),
         _field("category", _S, ""),
-        _required("verdict_rule", _S, "`human_agreement`, `majority`, `judges`, `tie`"),
+        _required("verdict_rule", _S, "`adjudication`, `human_agreement`, `majority`, `judges`, `tie`"),
         _field("category_rule", _S, ""),
         _required("reviewed", _B, ""),
         _required("n_raters", _I, ""),

@@ -9,6 +9,10 @@ from evoaudit.errors import InputError
 
 TIES = ("unclear", "judges", "gf")
 CATEGORY_TIES = ("ambiguous", "judges", "earliest")
+#: What adjudicated labels may do.
+ADJUDICATIONS = ("decides", "apart")
+#: Name of the rule that an adjudicated label is the final word.
+ADJUDICATION = "adjudication"
 
 
 @dataclass(slots=True)
@@ -17,6 +21,8 @@ class Votes:
 
     judges: dict[str, dict] = field(default_factory=dict)
     humans: dict[str, dict] = field(default_factory=dict)
+    #: Labels given in adjudication, which saw the others: no votes, but the final word. All give one verdict.
+    adjudicated: dict[str, dict] = field(default_factory=dict)
 
     @property
     def raters(self) -> list[dict]:
@@ -42,18 +48,23 @@ def read_judgments(manifests: list[str]) -> list[list[dict]]:
 def verdict(votes: Votes, tie: str) -> tuple[str, str] | None:
     """Return (verdict, rule) for one trajectory, None if nobody gave a verdict.
 
-    Where people reviewed: their agreement decides, else the majority of all raters. Elsewhere: the judges' consensus.
-    The paper has no rule for ties; ``tie`` names it.
+    An adjudicated label decides. Where people reviewed: their agreement decides, else the majority of all raters. Elsewhere: the
+    judges' consensus. The paper has no rule for ties; ``tie`` names it.
     """
+    for row in votes.adjudicated.values():
+        return row["verdict"], ADJUDICATION
     return _decide([row["verdict"] for row in votes.judges.values()], [row["verdict"] for row in votes.humans.values()], tie, "unclear")
 
 
 def category(votes: Votes, tie: str = "ambiguous") -> tuple[str | None, str]:
-    """Return (category, rule) for a final ``gf``, from the raters who said ``gf`` and named one.
+    """Return (category, rule) for a final ``gf``, from the adjudicated label if it names one, else from the raters who said ``gf``.
 
     ``tie`` names what becomes of ties: ``ambiguous``, the ``judges``' category if they agree, or that of the ``earliest`` tier among
     the tied, since the boundary rule asks for the earliest decisive failure; two of one tier stay ambiguous.
     """
+    settled = {row["category"] for row in votes.adjudicated.values() if row["category"]}
+    if len(settled) == 1:
+        return settled.pop(), ADJUDICATION
     judges = [row["category"] for row in votes.judges.values() if row["verdict"] == "gf" and row["category"]]
     humans = [row["category"] for row in votes.humans.values() if row["verdict"] == "gf" and row["category"]]
     found = _decide(judges, humans, "judges" if tie == "judges" else "ambiguous", "ambiguous") or (None, "missing")
@@ -105,21 +116,22 @@ def combine(frame: list[dict], votes: dict[str, Votes], *, tie: str, category_ti
                 "category": found,
                 "verdict_rule": decided[1],
                 "category_rule": rule,
-                "reviewed": bool(cast.humans),
+                "reviewed": bool(cast.humans or cast.adjudicated),
                 "n_raters": len(cast.raters),
-                "simulated": bool(one["simulated"]) or any(row["simulated"] for row in cast.raters),
+                "simulated": bool(one["simulated"]) or any(row["simulated"] for row in (*cast.raters, *cast.adjudicated.values())),
             }
         )
     return rows, unlabelled
 
 
 def count(
-    labels: list[dict], frame: list[dict], groups: list[str], review: set[str] | None = None
+    labels: list[dict], frame: list[dict], groups: list[str], review: set[str] | None = None, adjudication: bool = True
 ) -> tuple[dict[str, Votes], list[tuple[dict, str]]]:
     """Return the votes that count, and every label that does not with the reason.
 
     ``groups`` are the human annotators that count; none named means all of them. Simulated people label everything;
-    ``review`` is what they would have been shown.
+    ``review`` is what they would have been shown. With ``adjudication`` people's adjudicated labels are taken; those of one
+    trajectory that give different verdicts decide nothing.
     """
     status = {row["trajectory_id"]: row["status"] for row in frame}
     votes: dict[str, Votes] = {}
@@ -130,6 +142,9 @@ def count(
             reason = "calibration"
         elif status.get(identity) != "analysed":
             reason = "calibration" if status.get(identity) == "calibration" else "not_in_sample"
+        elif row["stage"] == "adjudicated" and row["kind"] == "human" and row["verdict"] and adjudication:
+            votes.setdefault(identity, Votes()).adjudicated[row["annotator"]] = row
+            continue
         elif row["stage"] != "blind":
             reason = row["stage"]
         elif not row["verdict"]:
@@ -143,6 +158,10 @@ def count(
             (cast.humans if row["kind"] == "human" else cast.judges)[row["annotator"]] = row
             continue
         left_out.append((row, reason))
+    for cast in votes.values():
+        if len({row["verdict"] for row in cast.adjudicated.values()}) > 1:
+            left_out += [(row, "adjudicators_differ") for row in cast.adjudicated.values()]
+            cast.adjudicated = {}
     return votes, left_out
 
 

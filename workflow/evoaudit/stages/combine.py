@@ -27,6 +27,9 @@ def run(args: argparse.Namespace) -> int | None:
     category_tie = args.settings.get("category_tie", "ambiguous")
     if category_tie not in combine.CATEGORY_TIES:
         raise InputError("combine --settings", f"category_tie: '{category_tie}'", f"use one of {', '.join(combine.CATEGORY_TIES)}")
+    adjudication = args.settings.get("adjudication", "decides")
+    if adjudication not in combine.ADJUDICATIONS:
+        raise InputError("combine --settings", f"adjudication: '{adjudication}'", f"use one of {', '.join(combine.ADJUDICATIONS)}")
     groups = list(args.settings.get("groups") or [])
     with common.stage(args, "combine", "trajectory") as (folder, counts):
         frame = read_rows(common.folder_of(args.sample), "sample")
@@ -44,7 +47,8 @@ def run(args: argparse.Namespace) -> int | None:
         kept = (*schema.LABELS.names, "practice")
         everything = [{name: row.get(name) for name in kept} for row in (*judged, *given)]
         everything.sort(key=lambda row: (row["trajectory_id"], row["annotator"], row["stage"]))
-        votes, left_out = combine.count(everything, frame, groups, selected if args.review else None)
+        shown = selected if args.review else None
+        votes, left_out = combine.count(everything, frame, groups, shown, adjudication == "decides")
         final, unlabelled = combine.combine(list(analysed.values()), votes, tie=tie, category_tie=category_tie)
 
         counts.keep("trajectory", len(final))
@@ -52,7 +56,7 @@ def run(args: argparse.Namespace) -> int | None:
             counts.drop(
                 "trajectory", analysed[identity]["source"] or "", identity, "no_label", "neither a judge nor a person gave a verdict"
             )
-        counts.keep("label", sum(len(cast.raters) for cast in votes.values()))
+        counts.keep("label", sum(len(cast.raters) + len(cast.adjudicated) for cast in votes.values()))
         for row, reason in left_out:
             counts.drop("label", "", f"{row['trajectory_id']} by {row['annotator']} ({row['stage']})", reason)
         reviewed = {row["trajectory_id"] for row in final if row["reviewed"]}

@@ -299,6 +299,8 @@ def _moved(audit: Audit, pool: str, members: list[dict]) -> Iterator[dict]:
             "tie of the raters", rule + (AS_RUN if rule == tie else ""), given.get(rule) or "the labels behind the verdicts are not at hand"
         )
     yield from _diagnosed(audit, pool, members)
+    for setting, otherwise in _adjudicated(audit, members, verdicts).items():
+        yield row("adjudicated labels", setting, otherwise)
     yield row("unclear verdicts", "not wrong" + AS_RUN, verdicts)
     yield row("unclear verdicts", "excluded", {one: verdict for one, verdict in verdicts.items() if verdict != "unclear"})
     yield row("unclear verdicts", "wrong", verdicts, lambda verdict: verdict in contradicts or verdict == "unclear")
@@ -342,14 +344,34 @@ def _diagnosed(audit: Audit, pool: str, members: list[dict]) -> Iterator[dict]:
         yield {**row, "n": n, "value": 100 * k / n, "value_low": low, "value_high": high, "change": 100 * (k - known) / n}
 
 
-def _cast(audit: Audit, members: list[dict]) -> tuple[dict[str, combine.Votes], dict]:
-    """Return the votes behind the members' final labels, and the settings they were combined with; nothing where they are not at hand."""
+def _cast(audit: Audit, members: list[dict], adjudication: str | None = None) -> tuple[dict[str, combine.Votes], dict]:
+    """Return the votes behind the members' final labels, and the settings they were combined with; nothing where they are not at hand.
+
+    ``adjudication`` says what adjudicated labels do, where it is not what they did.
+    """
     folder = audit.run.folders.final
     if folder is None or not (folder / "manifest.json").is_file():
         return {}, {}
     config = read_manifest(folder).get("config") or {}
     frame = [{"trajectory_id": row["trajectory_id"], "status": "analysed"} for row in members]
-    return combine.count(audit.run.rows(folder, "labels"), frame, list(config.get("groups") or []))[0], config
+    groups, decides = list(config.get("groups") or []), (adjudication or config.get("adjudication", "decides")) == "decides"
+    return combine.count(audit.run.rows(folder, "labels"), frame, groups, adjudication=decides)[0], config
+
+
+def _adjudicated(audit: Audit, members: list[dict], verdicts: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Return setting → verdict of each trajectory, with the adjudicated labels and without; nothing where there are none."""
+    votes, config = _cast(audit, members, "decides")
+    if not any(cast.adjudicated for cast in votes.values()):
+        return {}
+    tie, as_run = str(config.get("tie", "unclear")), config.get("adjudication", "decides")
+    bare = {one: combine.Votes(cast.judges, cast.humans) for one, cast in votes.items()}
+    found = {
+        name: {one: decided[0] for one, cast in given.items() if (decided := combine.verdict(cast, tie)) is not None}
+        for name, given in (("decides", votes), ("apart", bare))
+    }
+    words = {"decides": "the final word", "apart": "counted apart"}
+    made = {words[name] + (AS_RUN if name == as_run else ""): given for name, given in found.items()}
+    return made if found[as_run] == verdicts else {}
 
 
 def _recombined(audit: Audit, members: list[dict]) -> tuple[dict[str, dict[str, str]], str | None]:

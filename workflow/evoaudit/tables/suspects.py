@@ -19,7 +19,13 @@ SAID = {
     "evaluator_error": "the checker crashed",
 }
 LABELS = {"gf": "genuine failure", "efn": "evaluator false negative", "broken": "broken task", "unclear": "unclear"}
-RULES = {"human_agreement": "people agree", "majority": "majority of raters", "judges": "judges agree", "tie": "a tie"}
+RULES = {
+    "adjudication": "adjudicated",
+    "human_agreement": "people agree",
+    "majority": "majority of raters",
+    "judges": "judges agree",
+    "tie": "a tie",
+}
 
 
 def rule_words(final: dict) -> str:
