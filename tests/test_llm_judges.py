@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from hashlib import sha256
@@ -967,6 +968,63 @@ def test_what_is_estimated_is_what_is_sent_and_every_request_can_be_shown(serve,
     assert capsys.readouterr().out.count("finished") == 2
 
 
+# -- draws --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_judge_is_asked_several_times_and_its_first_draw_votes(serve, corpus, tmp_path):
+    asked: Counter[str] = Counter()
+
+    def answer(call: Call) -> Reply:
+        words = words_of(call)
+        if "could not be used" in words:
+            return good(call.protocol, object_(verdict="broken", category=None))
+        asked[words] += 1
+        return good(call.protocol, {1: SAID, 2: object_(verdict="efn", category=None)}.get(asked[words], "no"))
+
+    server, here = serve(answer), small(corpus, tmp_path)
+    settings = settings_for(server, draws=3, concurrency=1, price={"input": 1.0, "output": 10.0, "date": "2026-01-02", "source": "x"})
+    rows = judge(here, tmp_path / "out", settings)
+    assert {(row["verdict"], row["input_tokens"]) for row in rows.values()} == {("gf", 1000)} and len(rows) == 2
+    drawn = store.read_rows(tmp_path / "out", "draws")
+    assert [(row["draw"], row["verdict"]) for row in sorted(drawn, key=lambda row: (row["trajectory_id"], row["draw"]))] == [
+        (0, "gf"),
+        (1, "efn"),
+        (2, "broken"),
+    ] * 2
+    assert {row["judge_id"] for row in drawn} == {row["judge_id"] for row in rows.values()}
+    # Three requests and one repair for each of two trajectories: all keys differ, all are paid for.
+    requests = store.read_rows(tmp_path / "out", "predictions")
+    assert Counter((row["task"], row["run"]) for row in requests) == {("judge", 0): 2, ("judge", 1): 2, ("judge", 2): 2, ("repair", 2): 2}
+    assert len({row["request"] for row in requests}) == 8 == len(server.calls) and not any(row["reused"] for row in requests)
+    counts = store.read_manifest(tmp_path / "out")["counts"]
+    once = store.read_manifest(judge_once(server, here, tmp_path))["counts"]
+    assert counts["kept"] == once["kept"] == 2 and counts["others"] == once["others"], "what was shown is counted once"
+    asked.clear()
+    assert judge(here, tmp_path / "out", settings) == rows and not asked
+
+
+def judge_once(server: ModelServer, here: Path, tmp_path: Path) -> Path:
+    before, server.answer = server.answer, lambda call: good(call.protocol, SAID)
+    judge(here, tmp_path / "once", settings_for(server))
+    server.answer = before
+    return tmp_path / "once"
+
+
+def test_more_draws_buy_only_what_is_new_where_answers_are_shared(serve, corpus, tmp_path):
+    server, here = serve(lambda call: good(call.protocol, SAID)), small(corpus, tmp_path)
+    judge(here, tmp_path / "a", settings_for(server, reuse="all"), "--shelf", tmp_path / "shelf")
+    judge(here, tmp_path / "b", settings_for(server, reuse="all", draws=2), "--shelf", tmp_path / "shelf")
+    assert len(server.calls) == 4
+    assert [row["run"] for row in store.read_rows(tmp_path / "b", "predictions") if row["reused"]] == [0, 0]
+
+
+def test_draws_are_a_part_of_the_key_only_where_there_are_several():
+    once, twice = (plan_of(CLAUDE | {"ablation": True, "draws": n}).of("judge") for n in (1, 2))
+    assert [job.key for job in once] == [job.key for job in plan_of(CLAUDE | {"ablation": True}).of("judge")]
+    assert [job.settings.get("draws") for job in twice] == [2, None], "the arm without screenshots is asked once"
+    assert once[1].key == twice[1].key and once[0].key != twice[0].key
+
+
 # -- ensembles ----------------------------------------------------------------------------------------------------------------
 
 
@@ -1059,6 +1117,8 @@ def test_an_ensemble_casts_no_vote_and_has_an_arm_without_screenshots_where_all_
         ([{"name": "j", "max_pictures": 3}], "built-in judges are"),
         ([{"name": "rules", "max_pictures": 3}], "a built-in judge takes no 'max_pictures'"),
         ([{"name": "rules", "schema": False}], "a built-in judge takes no 'schema'"),
+        ([{"name": "rules", "draws": 2}], "'draws' are for judges that may differ from themselves"),
+        ([{"name": "s", "model": "simulated", "role": "human", "draws": 2}], "'draws' are for judges that may differ from themselves"),
         ([{**CLAUDE, "api": "responses"}], "only provider 'openai'"),
         ([{**CLAUDE, "evidence": ["text"], "ablation": True}], "they are not among its 'evidence'"),
         ([CLAUDE, {"name": "e", "ensemble": ["claude"]}], "two members or more"),

@@ -325,6 +325,35 @@ def test_ablation_counts_flips_and_lost_false_negatives(audited):
     assert pair["kappa_with"] == pytest.approx(0.71, abs=0.005) and pair["flips"] is None
 
 
+def test_a_judge_is_held_against_itself_by_hand(tmp_path):
+    said = {
+        "a": ["gf/t3-noop"] * 3,
+        "b": ["gf/t3-noop", "gf/t1-loop", "efn"],
+        "c": ["efn"] * 3,
+        "d": ["broken", "gf/other", "gf/other"],
+        "e": ["gf/other", None, "gf/other"],  # the second draw has no verdict
+    }
+    folder = tmp_path / "judge"
+    folder.mkdir()
+    about = {"annotator": "j", "evidence": "text", "confidence": None, "judge_id": "x", "simulated": False}
+    drawn = [
+        {**about, "trajectory_id": one, "draw": draw, "status": "ok" if word else "refused"}
+        | dict(zip(("verdict", "category"), [*(word or "").split("/"), None, None], strict=False))
+        for one, words in said.items()
+        for draw, word in enumerate(words)
+    ]
+    store.write_table(folder, "draws", [{**row, "verdict": row["verdict"] or None} for row in drawn])
+    words = ("stats", "--judgments", folder, "--settings", '{"bootstrap": 200}', "--out", tmp_path / "stats")
+    assert main([str(word) for word in words]) == 0
+    verdicts, categories = rows(tmp_path / "stats", "judge_consistency")
+    # Agreement of the four by trajectory: 1, 1/3, 1, 1/3. Shares: gf 7, efn 4, broken 1 of 12, so chance is 66/144.
+    assert verdicts["fleiss_kappa"] == pytest.approx((2 / 3 - 66 / 144) / (1 - 66 / 144)) == pytest.approx(5 / 13)
+    assert (verdicts["draws"], verdicts["n"], verdicts["equal"], verdicts["n_incomplete"], verdicts["n_outvoted"]) == (3, 4, 50, 1, 1)
+    assert verdicts["pairs_equal"] == pytest.approx(200 / 3) and verdicts["low"] <= 5 / 13 <= verdicts["high"]
+    assert (categories["stage"], categories["n"], categories["equal"]) == ("2 category", 1, 100), "where all draws named one"
+    assert categories["fleiss_kappa"] is None and "one and the same label" in categories["note"]
+
+
 def test_scores_are_not_corrected_without_every_attempts_verdict(audited):
     assert index(audited)["corrected_scores"]["n"] == 0
 

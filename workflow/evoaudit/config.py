@@ -400,6 +400,13 @@ class Judge(Section):
     role: Literal["llm", "human"] = Field("llm", description="`human` only for simulated raters: they label the review set")
     ablation: bool = Field(False, description="judge a second time without screenshots, for the evidence ablation")
     accuracy: float = Field(0.85, ge=0, le=1, description="simulated raters: chance of the planted label")
+    draws: int = Field(
+        1,
+        ge=1,
+        le=100,
+        description="times each trajectory is judged, to see how far the judge agrees with itself (table `judge_consistency`); the first "
+        "draw alone votes",
+    )
     ensemble: tuple[Name, ...] | None = Field(
         None, description="judges that this one speaks for: their verdict where all gave the same, else it abstains; it casts no vote"
     )
@@ -451,6 +458,8 @@ class Judge(Section):
                 raise ValueError(f"built-in judges are {', '.join(sorted(BUILTIN_JUDGES))}; name one in 'model'")
             if taken := self._set() & LANGUAGE_JUDGE:
                 raise ValueError(f"a built-in judge takes no '{'schema' if 'json_answers' in taken else min(taken)}'")
+            if self.draws > 1 and (self.role == "human" or (self.model or self.name) != "simulated"):
+                raise ValueError("'draws' are for judges that may differ from themselves: language models and simulated ones")
         if self.provider != "openai" and self.api != "chat":
             raise ValueError("only provider 'openai' has a choice of 'api'")
         if self.batch and self.provider not in BATCH_PROVIDERS:

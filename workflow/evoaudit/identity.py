@@ -25,7 +25,7 @@ FORMAT = {
     "select": 1,
     "replay": 1,
     "combine": 3,
-    "stats": 5,
+    "stats": 6,
     "tables": 3,
     "figures": 4,
     "report": 3,

@@ -35,6 +35,7 @@ TABLES = (
     "agreement",
     "annotator_rates",
     "evidence_ablation",
+    "judge_consistency",
     "human_agreement",
     "noop_probe",
     "signal_check",

@@ -537,6 +537,8 @@ class _Maker:
                     "ablation": ablation,
                     "accuracy": judge.accuracy,
                     "codebook": codebook,
+                    # The arm without screenshots is for the ablation, which goes by first draws.
+                    **({"draws": judge.draws} if judge.draws > 1 and not ablation else {}),
                 }
                 more: dict[str, Any] = {"upstream": dict(upstream)}
                 if judge.ensemble is not None:

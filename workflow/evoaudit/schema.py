@@ -336,6 +336,22 @@ JUDGMENTS = pa.schema(
     ]
 )
 
+#: Every word of a judge that was asked several times about each trajectory. The first draw is its judgment; the others cast no vote.
+DRAWS = pa.schema(
+    [
+        _required("trajectory_id", _S, ""),
+        _required("annotator", _S, ""),
+        _required("evidence", _S, "`screenshots+text`, `text`"),
+        _required("draw", _I, "0, the one that is in `judgments`, and so on"),
+        _required("status", _S, "as in `judgments`"),
+        _field("verdict", _S, "`gf`, `efn`, `broken`, `unclear`"),
+        _field("category", _S, "failure category; null unless `gf`"),
+        _field("confidence", _F, "0…1"),
+        _required("judge_id", _S, "as in `judgments`"),
+        _required("simulated", _B, "true if the rater was simulated"),
+    ]
+)
+
 REVIEW_SET = pa.schema(
     [
         _required("trajectory_id", _S, ""),
@@ -383,6 +399,7 @@ TABLES: dict[str, pa.Schema] = {
     "signals": SIGNALS,
     "noops": NOOPS,
     "judgments": JUDGMENTS,
+    "draws": DRAWS,
     "review_set": REVIEW_SET,
     "final": FINAL,
 }

@@ -33,9 +33,13 @@ _UNSEEN = frozenset({"picture_missing"})
 
 
 class Cases(Sequence[Question]):
-    """What is shown of each trajectory, sorted by id; on disk, since it may be much."""
+    """What is shown of each trajectory, sorted by id; on disk, since it may be much. Each is asked ``draws`` times, round by round.
 
-    def __init__(self, scratch: Path | None = None) -> None:
+    A draw is the replicate number of its question, which is in the request's key, and no service sees it.
+    """
+
+    def __init__(self, scratch: Path | None = None, draws: int = 1) -> None:
+        self.draws = draws
         self._file = TemporaryFile(dir=scratch)  # noqa: SIM115
         self._ids: list[str] = []
         self._offsets: list[int] = []
@@ -50,22 +54,28 @@ class Cases(Sequence[Question]):
         self._offsets = [places[one] for one in self._ids]
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return self.draws * len(self._ids)
 
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[one] for one in range(*at.indices(len(self)))]
-        if not 0 <= at < len(self._ids):
+        if not 0 <= at < len(self):
             raise IndexError(at)
-        self._file.seek(self._offsets[at])
-        return Question(JUDGE, 0, json.loads(self._file.readline()))
+        draw, place = divmod(at, len(self._ids))
+        self._file.seek(self._offsets[place])
+        return Question(JUDGE, draw, json.loads(self._file.readline()))
+
+    @property
+    def trajectories(self) -> Iterator[dict[str, Any]]:
+        """Yield what is shown of each trajectory, once however often it is asked about."""
+        return (self[at].probe for at in range(len(self._ids)))
 
     def place(self, run: int, task: str, instance_id: str) -> int:
-        """Return where a case stands; raises `KeyError` if there is none of that id."""
+        """Return where a case stands; raises `KeyError` if there is none of that id and draw."""
         at = bisect_left(self._ids, instance_id)
-        if at == len(self._ids) or self._ids[at] != instance_id:
+        if at == len(self._ids) or self._ids[at] != instance_id or not 0 <= run < self.draws:
             raise KeyError((run, task, instance_id))
-        return at
+        return run * len(self._ids) + at
 
     def close(self) -> None:
         self._file.close()
@@ -176,7 +186,8 @@ class Repairs(Sequence[Question]):
         if isinstance(at, slice):
             return [self[one] for one in range(*at.indices(len(self)))]
         place = self._places[at]
-        return Question(REPAIR, 0, {**self._cases[place].probe, "fault": self._faults[place], "reply": self._replied(place)})
+        case = self._cases[place]
+        return Question(REPAIR, case.run, {**case.probe, "fault": self._faults[place], "reply": self._replied(place)})
 
     def place(self, run: int, task: str, instance_id: str) -> int:
         return self._at[self._cases.place(run, task, instance_id)]
@@ -199,8 +210,8 @@ def judging(
     say: Callable[[str], None] = lambda line: None,
     progress: Progress | None = None,
     shelf: Path | None = None,
-) -> Iterator[Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]]:
-    """Ask about every case, then yield an iterator over judgment rows, each with the rows of the requests it rests on."""
+) -> Iterator[Iterator[tuple[int, dict[str, Any], list[dict[str, Any]]]]]:
+    """Ask about every case, then yield an iterator over draws and judgment rows, each with the rows of the requests it rests on."""
     price = price_of(settings)
     first = _Judging(settings, asked, attachments, price, say, prompt)
     with first.journal(out, shelf) as journal:
@@ -227,7 +238,7 @@ def _fault(first: _Judging, place: int, journal: Journal) -> str | None:
     return reply.read(record["raw"], first.prompt.book, len(first.asked[place].probe["steps"]))[1]
 
 
-def _rows(first: _Judging, second: _Judging, who: Identity, journal: Journal) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _rows(first: _Judging, second: _Judging, who: Identity, journal: Journal) -> Iterator[tuple[int, dict[str, Any], list[dict[str, Any]]]]:
     for place, question in enumerate(first.asked):
         case = question.probe
         answers = [first.answer(place, question, journal)]
@@ -242,6 +253,7 @@ def _rows(first: _Judging, second: _Judging, who: Identity, journal: Journal) ->
             # The judge did reply; that its second chance came to nothing changes neither what it said nor what was wrong with it.
             status, why = PARSE_ERROR, f"{_fault(first, place, journal)}; asked again: {last['status']}"
         yield (
+            question.run,
             who.row(
                 case["instance_id"],
                 opinion,

@@ -248,6 +248,7 @@ def _drawn(results: Path, job: plans.Job) -> Load | None:
         if not quotas or any(isinstance(quota, dict) for quota in quotas):
             return None
         requests = max(0, sum(quotas) * len(sample.settings["verdicts"]) - sample.settings["calibration"])
+    requests *= job.settings.get("draws", 1)
     shown: Counter[tuple[int, int]] = Counter()
     if job.upstream.get("images"):
         side = job.settings["max_image_side"]

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,11 +70,35 @@ def run(args: argparse.Namespace) -> int | None:
         _ask(args, DEFAULTS | settings, name, evidence, book, sources)
         return None
     rate = {"simulated": _simulated, "rules": _rules, "unanimous": _unanimous}[model]
-    with common.stage(args, "judge", "trajectory") as (folder, counts), TableWriter(folder, "judgments") as writer:
-        for row in rate(args, settings, name, evidence, book.identity, wanted):
-            counts.keep("trajectory")
-            writer.add(row)
+    draws = _draws(settings, name)
+    with common.stage(args, "judge", "trajectory") as (folder, counts):
+        with TableWriter(folder, "judgments") as writer:
+            for row in rate(args, settings, name, evidence, book.identity, wanted):
+                counts.keep("trajectory")
+                writer.add(row)
+        if draws > 1:
+            if model != "simulated":
+                raise InputError(f"judge '{name}'", f"draws: {draws}", "a judge that draws nothing says the same each time")
+            with TableWriter(folder, "draws") as writer:
+                for draw in range(draws):
+                    for row in _simulated(args, settings, name, evidence, book.identity, wanted, draw):
+                        writer.add(_drawn(draw, row))
     return None
+
+
+def _draws(settings: dict[str, Any], name: str) -> int:
+    """Return how often each trajectory is judged."""
+    draws = settings.get("draws", 1)
+    if type(draws) is not int or draws < 1:
+        raise InputError(f"judge '{name}'", f"draws: {draws!r}", "give a whole number of 1 or more")
+    return draws
+
+
+def _drawn(draw: int, row: dict[str, Any]) -> dict[str, Any]:
+    """Return a judgment as a row of the draws."""
+    from evoaudit import schema
+
+    return {name: draw if name == "draw" else row[name] for name in schema.DRAWS.names}
 
 
 def _rules(args: argparse.Namespace, settings: dict, name: str, evidence: tuple[str, ...], book: str, wanted: set[str]) -> Iterator[dict]:
@@ -87,7 +112,7 @@ def _rules(args: argparse.Namespace, settings: dict, name: str, evidence: tuple[
 
 
 def _simulated(
-    args: argparse.Namespace, settings: dict, name: str, evidence: tuple[str, ...], book: str, wanted: set[str]
+    args: argparse.Namespace, settings: dict, name: str, evidence: tuple[str, ...], book: str, wanted: set[str], draw: int = 0
 ) -> Iterator[dict]:
     from evoaudit.audit import judges, simulated
     from evoaudit.store import read_rows
@@ -111,7 +136,7 @@ def _simulated(
             simulated.rate(
                 identity,
                 truth[identity],
-                name=name,
+                name=f"{name}#{draw}" if draw else name,
                 accuracy=settings["accuracy"],
                 seed=args.seed or 0,
                 screenshots="screenshots" in evidence,
@@ -160,7 +185,7 @@ def made_cases(
     if looks and prepared is None:
         raise InputError("--images", "is missing, and this judge sees screenshots", "give the manifest of the images stage")
     attachments = Attachments(Pictures(prepared) if looks and prepared is not None else None)
-    found = judging.Cases(scratch)
+    found = judging.Cases(scratch, _draws(settings, settings["name"]))
     try:
         found.write(judging.cases(folders, wanted, DEFAULTS | settings, attachments, scratch))
     except BaseException:
@@ -220,20 +245,29 @@ def _ask(
         ) as rows,
         common.stage(args, "judge", "trajectory") as (folder, counts),
     ):
-        _write(folder, counts, name, rows, sources)
-        for question in cases:
-            _count(counts, question.probe)
+        _write(folder, counts, name, rows, sources, cases.draws)
+        for case in cases.trajectories:
+            _count(counts, case)
 
 
-def _write(folder: Path, counts: "Counts", name: str, rows: Iterator[tuple[dict, list[dict]]], sources: dict[str, str]) -> None:
-    """Write judgments and the requests they rest on; refuse to end without a single verdict."""
+def _write(
+    folder: Path, counts: "Counts", name: str, rows: Iterator[tuple[int, dict, list[dict]]], sources: dict[str, str], draws: int
+) -> None:
+    """Write judgments, which are the first draw's, all draws where there are several, and the requests they rest on.
+
+    Refuses to end without a single verdict.
+    """
     from evoaudit.store import TableWriter, write_table
 
-    first = None
-    with TableWriter(folder, "judgments") as judgments, TableWriter(folder, "predictions") as requests:
-        for row, asked in rows:
-            judgments.add(row)
+    first, several = None, TableWriter(folder, "draws") if draws > 1 else nullcontext()
+    with TableWriter(folder, "judgments") as judgments, TableWriter(folder, "predictions") as requests, several as repeated:
+        for draw, row, asked in rows:
             requests.extend(asked)
+            if repeated is not None:
+                repeated.add(_drawn(draw, row))
+            if draw:
+                continue
+            judgments.add(row)
             counts.keep("trajectory")
             if row["status"] == "ok":
                 counts.keep("verdict")

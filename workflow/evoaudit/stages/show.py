@@ -167,7 +167,8 @@ def _judged(results: Path, job: plans.Job, row: dict[str, Any]) -> "tuple[Messag
         return None
     if row["task"] == judging.REPAIR:
         rows = store.read_rows(results / "judge" / job.key, "predictions")
-        first = next(one for one in rows if one["instance_id"] == row["instance_id"] and one["task"] == judging.JUDGE)
+        same = (row["instance_id"], row["run"], judging.JUDGE)
+        first = next(one for one in rows if (one["instance_id"], one["run"], one["task"]) == same)
         case |= {"reply": first["raw"], "fault": reply.read(first["raw"], book, len(case["steps"]))[1]}
     return asking.messages(prompt, case)
 

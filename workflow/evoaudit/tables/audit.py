@@ -506,6 +506,67 @@ def evidence_ablation(audit: Audit) -> list[dict]:
     return rows
 
 
+def judge_consistency(audit: Audit) -> list[dict]:
+    """Return how far every judge that was asked several times agrees with itself, on verdicts and on categories."""
+    book, configured = codebook(), [judge["name"] for judge in audit.run.settings.get("judges") or ()]
+    found = grouped(audit.run.rows(audit.run.folders.judgments, "draws"), "annotator", "evidence")
+    place = {name: number for number, name in enumerate(configured)}
+    rows = []
+    for (judge, evidence), drawn in sorted(found.items(), key=lambda pair: (place.get(pair[0][0], len(place)), pair[0])):
+        draws = 1 + max(row["draw"] for row in drawn)
+        said = {
+            one: sorted(given, key=lambda row: row["draw"])
+            for (one,), given in sorted(grouped(drawn, "trajectory_id").items())
+            if audit.analysed is None or one in audit.analysed
+        }
+        whole = {one: given for one, given in said.items() if len(given) == draws and all(row["verdict"] for row in given)}
+        about = {"judge": judge, "evidence": evidence, "draws": draws, "n_incomplete": len(said) - len(whole)}
+        about["simulated"] = any(row["simulated"] for row in drawn) or audit.run.simulated(said)
+        diagnosed = {one: given for one, given in whole.items() if all(row["category"] for row in given)}
+        for stage, field, values, chosen in (
+            ("1 verdict", "verdict", book.verdicts, whole),
+            ("2 category", "category", book.categories, diagnosed),
+        ):
+            labels = {one: [row[field] for row in given] for one, given in chosen.items()}
+            if labels:
+                rows.append({**about, "stage": stage, **_consistent(audit, f"{judge}, {evidence}, {stage}", values, labels)})
+    if not rows:
+        raise Empty("No judge was asked more than once about a trajectory; set `draws`.")
+    return rows
+
+
+def _consistent(audit: Audit, name: str, values: Sequence[str], labels: dict[str, list[str]]) -> dict:
+    """Return the shares of equal labels and Fleiss' kappa of the draws, which are given by trajectory."""
+    ids, n = sorted(labels), len(labels)
+    place = {value: number for number, value in enumerate(values)}
+    cells = np.eye(len(values))[[[place[label] for label in labels[one]] for one in ids]].sum(1)
+    counts, pattern = np.unique(cells, axis=0, return_inverse=True)
+    pattern = pattern.reshape(-1)
+    clusters = audit.clusters(ids)
+    tasks = int(clusters.max()) + 1
+    once = np.bincount(pattern, minlength=len(counts))[None].astype(float)
+    rng, strata = audit.run.rng("consistency", name), audit.benchmarks(ids)
+    draws = pattern_draws(pattern, len(counts), clusters, audit.run.resamples, rng, strata).astype(float)
+    kappa = float(fleiss_kappas(counts, once)[0])
+    low, high = (None, None) if np.isnan(kappa) else audit.limits(fleiss_kappas(counts, draws), tasks)
+    equal = sum(len(set(given)) == 1 for given in labels.values())
+    ends = audit.wilson(equal, n)
+    outvoted = sum(max(Counter(given).values()) > given.count(given[0]) for given in labels.values())
+    return {
+        "n": n,
+        "equal": _share(equal, n),
+        "equal_low": ends[0],
+        "equal_high": ends[1],
+        "pairs_equal": 100 * float(raw_agreements(counts, once)[0]),
+        "fleiss_kappa": None if np.isnan(kappa) else kappa,
+        "low": low,
+        "high": high,
+        "n_outvoted": outvoted,
+        "tasks": tasks,
+        "note": "; ".join(filter(None, ("undefined: one and the same label throughout" if np.isnan(kappa) else None, few(tasks)))) or None,
+    }
+
+
 def _kappa(labels: list[dict[str, dict]], ids: list[str]) -> float | None:
     first, second = ([one[trajectory]["verdict"] for trajectory in ids] for one in labels)
     return cohen_kappa(contingency(first, second, VERDICTS)) if ids else None

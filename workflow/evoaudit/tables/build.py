@@ -37,6 +37,7 @@ AUDIT = (
     "agreement",
     "annotator_rates",
     "evidence_ablation",
+    "judge_consistency",
     "human_agreement",
     "noop_probe",
     "signal_check",

@@ -529,6 +529,20 @@ _ALL = (
         "No judge labelled the sample both with and without screenshots; set `ablation: true`.",
     ),
     _table(
+        "judge_consistency",
+        "Judges against themselves",
+        "",
+        "judge:text stage:text draws:n n:n equal:pct± pairs_equal:pct fleiss_kappa:coef low:coef high:coef | evidence:text n_outvoted:n "
+        "n_incomplete:n tasks:n note:text",
+        "Judges that were asked several times about each trajectory (`draws`). The first draw alone is the judge's vote everywhere else; "
+        "`n_outvoted` counts trajectories on which more draws gave another label than gave that one. `equal` is the share on which all "
+        "draws gave the same, `pairs_equal` that of pairs of draws. Categories are compared where all draws said genuine failure and named "
+        "one; `n_incomplete` are trajectories with a draw that has no verdict, which are left out. Intervals of kappa resample tasks "
+        "inside their benchmark.",
+        "No judge was asked more than once about a trajectory; set `draws`.",
+        group="judge",
+    ),
+    _table(
         "human_agreement",
         "Agreement of a source's own annotators",
         "",
