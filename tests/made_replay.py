@@ -63,6 +63,16 @@ def logs(n: int = 6, steps: int = 4, texts: dict[int, str] | None = None, simula
     return made
 
 
+def stuck() -> Logs:
+    """Return a trajectory that clicks one place four times while the screen stays, and one that does not."""
+    made = logs(1, steps=1)
+    screens = ["s-a", "s-b", "s-b", "s-b", "s-b", "s-b", "s-c"]
+    made.pixels |= {name: painted(700 + k, 320, 200) for k, name in enumerate(dict.fromkeys(screens))}
+    clicks = [{"op": "type", "value": "kettle"}] + [{"target": {"x": 50.0, "y": 50.0}}] * 4 + [{"op": "key", "value": "Enter"}]
+    made.add("stuck:x", screens, [dict(click) for click in clicks], agent=None, instruction="buy it")
+    return made
+
+
 @dataclass
 class Audit:
     """A normalised source, a sample and a review set in a folder."""

@@ -301,6 +301,24 @@ def test_judges_people_and_label_files_combine(tmp_path):
     assert counts["others"]["review"] == {"read": 2, "kept": 2, "dropped": {}}
 
 
+def test_a_skip_is_counted_with_its_reason_and_decides_nothing(tmp_path):
+    sample = sampled(tmp_path / "s", "abc")
+    rows = [{**dict.fromkeys(label_files.FIELDS), **label("a", "h1", "gf", diagnosis="other")}]
+    for one, who in (("a", "h2"), ("b", "h1")):
+        skip = label(one, who, None) | {"skipped": True, "note": "no login"}
+        rows.append({**dict.fromkeys(label_files.FIELDS), **skip})
+    path = tmp_path / "labels.jsonl"
+    path.write_text("".join(label_files.dumps(row) + "\n" for row in rows))
+    assert run("select", "--sample", sample, "--out", tmp_path / "sel") == 0
+    assert run("combine", "--sample", sample, "--review", tmp_path / "sel", "--labels", path, "--out", tmp_path / "c") == 0
+    assert [(row["trajectory_id"], row["n_raters"]) for row in read_rows(tmp_path / "c", "final")] == [("a", 1)]
+    others = read_manifest(tmp_path / "c")["counts"]["others"]
+    assert others["label"] == {"read": 3, "kept": 1, "dropped": {"skipped": 2}}
+    assert others["review"] == {"read": 3, "kept": 1, "dropped": {"skipped": 1, "awaits_review": 1}}
+    drops = {(row["unit"], row["item"]): row["detail"] for row in read_rows(tmp_path / "c", "drops") if row["reason"] == "skipped"}
+    assert drops == {("label", "a by h2 (blind)"): "no login", ("label", "b by h1 (blind)"): "no login", ("review", "b"): None}
+
+
 def test_what_nobody_labelled_or_reviewed_is_listed(tmp_path):
     sample = sampled(tmp_path / "s", "ab")
     assert run("select", "--sample", sample, "--out", tmp_path / "sel") == 0

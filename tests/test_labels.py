@@ -51,7 +51,8 @@ def test_json_lines_and_csv_with_a_bom_read_alike(tmp_path):
     rows = [GOOD, {**GOOD, "trajectory_id": "007", "verdict": "efn", "category": None}]
     read = labels.read([write(tmp_path / "a.jsonl", rows)])
     assert read == labels.read([write(tmp_path / "a.csv", rows, as_csv=True)])
-    assert read[0] == {**GOOD, "simulated": False, "practice": False, "viewed": None, "discuss": False}
+    told = {"simulated": False, "practice": False, "viewed": None, "saw_last": False, "discuss": False, "skipped": False}
+    assert read[0] == {**GOOD, **told}
     assert read[1]["trajectory_id"] == "007" and read[1]["category"] is None
 
 
@@ -64,6 +65,45 @@ def test_only_the_required_fields_are_needed(tmp_path):
 def test_outer_white_space_of_names_and_codes_is_a_slip(tmp_path):
     read = labels.read([write(tmp_path / "a.jsonl", [{**GOOD, "annotator": " H", "verdict": "gf "}])])[0]
     assert read["annotator"] == "H" and read["verdict"] == "gf"
+
+
+SKIP = {name: GOOD[name] for name in labels.REQUIRED if name != "verdict"} | {"skipped": True, "note": "the pictures are gone"}
+
+
+def test_a_skip_is_no_label_and_is_told_apart(tmp_path):
+    path, skips = write(tmp_path / "a.jsonl", [GOOD | {"trajectory_id": "t-2"}, SKIP, SKIP]), []
+    assert [row["trajectory_id"] for row in labels.read([path], skips=skips)] == ["t-2"]
+    assert [(row["trajectory_id"], row["note"], row["verdict"]) for row in skips] == [("t-1", "the pictures are gone", None)]
+    sheet = tmp_path / "a.csv"
+    sheet.write_text("trajectory_id,annotator,kind,stage,verdict,codebook_version,note,skipped\nt-1,ana,human,blind,,1,no login,true\n")
+    assert labels.read([sheet], skips=skips) == [] and skips[1]["note"] == "no login"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"note": " "}, "note: is missing; say why it was skipped"),
+        ({"verdict": "gf"}, "skipped: true beside the verdict 'gf'"),
+        ({"skipped": "perhaps"}, 'skipped: "perhaps" is not true or false'),
+        ({"skipped": False}, "verdict: is missing"),
+    ],
+)
+def test_half_a_skip_is_a_fault(tmp_path, change, told):
+    _, findings = labels.check([write(tmp_path / "a.jsonl", [SKIP | change])])
+    assert any(told in str(finding) for finding in findings)
+
+
+def test_merging_lists_skips_and_keeps_them_unless_they_were_labelled_since(tmp_path, capsys):
+    early = write(tmp_path / "early.jsonl", [SKIP, SKIP | {"trajectory_id": "t-2"}])
+    late = write(tmp_path / "late.jsonl", [GOOD, GOOD | {"trajectory_id": "t-3"}])
+    out = tmp_path / "all.jsonl"
+    assert run("review", "merge", early, late, "--out", out) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [f"skipped: t-2 by {GOOD['annotator']} (blind): the pictures are gone", f"{out}: 2 labels, 1 skipped"]
+    skips: list[dict] = []
+    assert [row["trajectory_id"] for row in labels.read([out], skips=skips)] == ["t-1", "t-3"] and skips[0]["trajectory_id"] == "t-2"
+    assert run("review", "check", early, late) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "2 sound labels, 1 skipped, 0 findings"
 
 
 FAULTS = [

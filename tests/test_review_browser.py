@@ -265,6 +265,7 @@ def test_the_page_takes_what_mining_takes_and_no_more(twelve, tab, tmp_path):
 def test_without_storage_the_page_warns_and_works(twelve, tab, tmp_path):
     one = tab(twelve[2])
     one.page.add_init_script("Object.defineProperty(window, 'localStorage', {get() { throw new Error('denied'); }})")
+    one.page.add_init_script("Object.defineProperty(window, 'indexedDB', {get() { throw new Error('denied'); }})")
     one.open()
     assert one.page.is_visible("#unsaved") and "Export before you leave" in one.text("unsaved")
     one.press("a", "1")

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_replay import AGENT, EXPERIMENT, ORACLE, REFERENCE, REWARD, SOURCE, Audit, audit, delivered, key, logs, payload
+from made_replay import AGENT, EXPERIMENT, ORACLE, REFERENCE, REWARD, SOURCE, Audit, audit, delivered, key, logs, payload, stuck
 
-from evoaudit import codebook, labels
+from evoaudit import codebook, labels, schema
 from evoaudit import config as configs
 from evoaudit import plan as plans
 from evoaudit.__main__ import main
@@ -429,6 +429,47 @@ def test_the_adjudication_page_shows_two_labels_and_not_whose_they_are(there, la
     reasons = [row["reason"] for row in read_rows(tmp_path / "c", "drops") if row["unit"] == "label"]
     assert sorted(reasons) == ["calibration"] * 2
     assert Counter(row["verdict_rule"] for row in read_rows(tmp_path / "c", "final"))["adjudication"] == 4
+
+
+def test_later_stages_alone_are_told_what_the_probe_found_and_the_adjudicator_what_signals_and_judges_say(tmp_path):
+    made = audit(tmp_path, stuck(), practice=0)
+    out = made.build("--group", "ana", "--group", "ben")
+    blind = everything(out / "ana")
+    assert b'"again":' not in blind and b'"signals":' not in blind and b'"judges":' not in blind
+    for group in ("ana", "ben"):
+        write(tmp_path / f"{group}-raw.jsonl", *(line(out / group, k, evidence_steps=[0]) for k in (0, 1)))
+        words = ("review", "merge", tmp_path / f"{group}-raw.jsonl", "--keys", out / "keys" / f"{group}.json")
+        assert run(*words, "--out", tmp_path / f"{group}.jsonl") == 0
+    given = [tmp_path / f"{group}.jsonl" for group in ("ana", "ben")]
+
+    def head(page: Path, name: str) -> dict:
+        return next(delivered(page, one) for one, row in key(page.parent, name)["items"].items() if row["trajectory_id"] == "stuck:x")
+
+    informed = head(made.build("--stage", "informed", "--labels", *given, blind=False) / "ana-informed", "ana-informed")
+    # The clicks are steps 1 to 4, and the screen stays at each: the second click is the first that repeats.
+    assert informed["again"] == [[2, 2], [3, 3], [4, 4]] and "signals" not in informed
+    judged = []
+    for name, verdict, status in (("zoe", "broken", "ok"), ("amy", "efn", "ok"), ("mute", None, "refused")):
+        folder = tmp_path / name
+        folder.mkdir()
+        row = dict.fromkeys(schema.JUDGMENTS.names) | {"trajectory_id": "stuck:x", "annotator": name, "kind": "llm", "stage": "blind"}
+        row |= {
+            "verdict": verdict,
+            "status": status,
+            "judge_id": "x",
+            "evidence": "text",
+            "simulated": False,
+            "rationale": f"so says {name}",
+        }
+        write_table(folder, "judgments", [row])
+        judged.append(folder)
+    pages = made.build("--stage", "adjudication", "--labels", *given, "--judgments", *judged, blind=False)
+    told = head(pages / "adjudicator", "adjudicator")
+    assert told["signals"] == [{"said": "one action again and again, while the screen stays", "steps": [1, 2, 3, 4]}]
+    assert sorted(one["verdict"] for one in told["judges"]) == ["broken", "efn"] and "released" not in told
+    shown = {name: value for name, value in told.items() if name != "judges"}
+    assert not any(name in json.dumps(shown) for name in ("zoe", "amy", "mute"))
+    assert "annotator" not in json.dumps(told["judges"])
 
 
 def test_who_is_a_and_who_is_b_changes_from_one_trajectory_to_the_next(tmp_path):

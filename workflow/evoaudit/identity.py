@@ -23,7 +23,7 @@ FORMAT = {
     "signals": 1,
     "judge": 1,
     "select": 1,
-    "replay": 1,
+    "replay": 2,
     "combine": 3,
     "stats": 6,
     "tables": 3,

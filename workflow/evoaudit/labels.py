@@ -1,7 +1,7 @@
 """Label files: strict import of the contract's JSON Lines or CSV rows, and of tables with one column a rater.
 
 A label is one annotator's word on one trajectory. It is never overwritten and never dropped in silence: a file with a
-fault is refused as a whole, with every fault listed.
+fault is refused as a whole, with every fault listed. A skip says that somebody would not label a trajectory, and why; it is no label.
 """
 
 import csv
@@ -35,10 +35,12 @@ FIELDS = (
     "simulated",
     "practice",
     "viewed",
+    "saw_last",
     "discuss",
+    "skipped",
 )
 #: Fields that are told by a page or its key and need no column in a sheet.
-TOLD = ("simulated", "practice", "viewed", "discuss")
+TOLD = ("simulated", "practice", "viewed", "saw_last", "discuss", "skipped")
 REQUIRED = ("trajectory_id", "annotator", "kind", "stage", "verdict", "codebook_version")
 KINDS = ("llm", "human")
 STAGES = ("blind", "informed", "adjudicated")
@@ -68,13 +70,14 @@ def read(
     known: set[str] | dict[str, int | None] | None = None,
     book: Codebook | None = None,
     keys: Mapping[str, keyfile.Item] | None = None,
+    skips: list[dict] | None = None,
 ) -> list[dict]:
     """Read label files and refuse them if anything in them is wrong.
 
     ``known`` are the frame's trajectory ids, with the number of steps where that is known; ``keys`` say which trajectories the items
-    of review pages are.
+    of review pages are; ``skips`` takes the rows that are no labels.
     """
-    rows, findings = check(paths, known, book, keys=keys)
+    rows, findings = check(paths, known, book, keys=keys, skips=skips)
     if findings:
         first, more = findings[0], len(findings) - 1
         tail = f" ({more} more; `evoaudit review check` lists them)" if more else ""
@@ -88,10 +91,12 @@ def check(
     book: Codebook | None = None,
     twins: bool = False,
     keys: Mapping[str, keyfile.Item] | None = None,
+    skips: list[dict] | None = None,
 ) -> tuple[list[dict], list[Finding]]:
-    """Read label files; return the sound rows in file order and every fault found.
+    """Read label files; return the sound labels in file order and every fault found.
 
-    ``twins`` lets a row that is the same in every field come again, as when files that overlap are merged.
+    ``twins`` lets a row that is the same in every field come again, as when files that overlap are merged. ``skips`` takes the sound
+    rows that are no labels.
     """
     book = book or codebook.load()
     rows: list[dict] = []
@@ -106,6 +111,10 @@ def check(
                 findings.append(record)
                 continue
             row, faults = _row(record, where, book, known, keys or {})
+            if not faults and row["skipped"]:
+                if skips is not None and row not in skips:
+                    skips.append(row)
+                continue
             if not faults and twins and seen.get(_key(row), ("", None))[1] == row:
                 continue
             if not faults:
@@ -120,6 +129,18 @@ def check(
 
 def _key(row: dict) -> tuple[str, str, str]:
     return row["trajectory_id"], row["annotator"], row["stage"]
+
+
+def unlabelled(skips: Iterable[dict], rows: Iterable[dict]) -> list[dict]:
+    """Return the skips of what the same annotator has not labelled at the same stage since, one each, in order."""
+    done = {_key(row) for row in rows}
+    left = {_key(row): row for row in skips if _key(row) not in done}
+    return [left[key] for key in sorted(left)]
+
+
+def told(skip: dict) -> str:
+    """Say in a line what was skipped, by whom and why."""
+    return one_line(f"{skip['trajectory_id']} by {skip['annotator']} ({skip['stage']}): {skip['note']}", 400)
 
 
 def _clashes(row: dict, where: str, seen: dict, kinds: dict) -> list[Finding]:
@@ -237,7 +258,15 @@ def _row(
         # Identifiers keep their spelling; only the outer white space of an annotator or code is a slip of the pen.
         value = value if name in ("trajectory_id", "note") or value is None else value.strip()
         row[name] = text(value, MAX_NOTE) if value not in (None, "") else None
+    for name in ("simulated", "practice", "saw_last", "discuss", "skipped"):
+        row[name] = _flag(record.get(name), name, fault)
+    if row["skipped"] and row["verdict"] is not None:
+        fault("skipped", f"true beside the verdict '{one_line(row['verdict'], 60)}'", "a skip is no label; leave one of the two out")
+    if row["skipped"] and not (row["note"] or "").strip():
+        fault("note", "is missing", "say why it was skipped")
     for name in REQUIRED:
+        if row["skipped"] and name == "verdict":
+            continue
         if row[name] is None and not any(found.field == name for found in faults):
             mend = f"write '{book.version}', the codebook the labels were made with" if name == "codebook_version" else "fill it in"
             fault(name, "is missing", mend)
@@ -259,8 +288,6 @@ def _row(
     row["evidence_steps"] = _steps(record.get("evidence_steps"), fault)
     row["confidence"] = _number(record.get("confidence"), "confidence", 1.0, fault)
     row["seconds"] = _number(record.get("seconds"), "seconds", math.inf, fault)
-    for name in ("simulated", "practice", "discuss"):
-        row[name] = _flag(record.get(name), name, fault)
     viewed = _number(record.get("viewed"), "viewed", math.inf, fault)
     row["viewed"] = None if viewed is None else int(viewed)
     if row["trajectory_id"] and keyfile.is_item(row["trajectory_id"]):

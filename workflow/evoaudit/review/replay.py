@@ -1,8 +1,8 @@
 """Replay pages for the verdict audit (CUA audit, §4.2): what a trajectory shows, step by step, for people who judge it blind.
 
 A page is a folder that opens from the disk. What may not be known there is not in it: no reward, verdict, reference, agent,
-experiment, judge or trajectory id. Items go by keyed hashes, pictures by names of their own, and a key file beside the folder
-says which is which.
+experiment, judge or trajectory id, and, on the blind page, nothing of what a probe found. Items go by keyed hashes, pictures by names of
+their own, and a key file beside the folder says which is which.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from typing import Any
 from markupsafe import Markup
 
 from evoaudit import codebook, prepare
+from evoaudit.audit import noop, signals
 from evoaudit.audit.episodes import Episode, episodes, oracles
 from evoaudit.codebook import Codebook
 from evoaudit.errors import InputError
@@ -40,6 +41,18 @@ GOAL, TEXT, PAGE, SHORT = 20_000, 60_000, 40_000, 4_000
 PART, PART_TEXT = 25, 250_000
 #: Keys of the categories, in the codebook's order: letters that nothing else needs.
 LETTERS = "qwrtyuasdgh"
+#: Repetitions of one action on an unchanged screen that an adjudicator is told of.
+REPEATS = 3
+#: Signal → what it says to an adjudicator.
+SAID = {
+    "noop_run": "one action again and again, while the screen stays",
+    "cycle": "the same screens come round twice in a row",
+    "challenge_page": "a challenge page",
+    "environment_error": "the environment failed",
+    "evaluator_error": "the checker crashed",
+    "answer_matches": "the answer says the same as the reference",
+    "state_matches": "the last page shows the state asked for",
+}
 #: What stands for a word that would tell the agent.
 MASK = "▮▮▮"
 #: Values shorter than this are no names.
@@ -72,6 +85,8 @@ class Page:
     labels: Mapping[str, tuple[dict, ...]] = field(default_factory=dict)
     #: Practice trajectory → the label that is shown once the reviewer has decided.
     feedback: Mapping[str, dict] = field(default_factory=dict)
+    #: Trajectory → what judges said, for the adjudicator; whose it is is not said.
+    judges: Mapping[str, tuple[dict, ...]] = field(default_factory=dict)
 
     @property
     def folder(self) -> str:
@@ -122,7 +137,7 @@ def build(
     }
     counts = Counter[str]()
     shots = _pictures(folder, pages, normalised, roots, used, sizes, threads, counts)
-    checkers = oracles(list(normalised)) if any(one.stage == "informed" for one in pages) else {}
+    checkers = oracles(list(normalised)) if any(one.stage != "blind" for one in pages) else {}
     heads: list[dict[str, dict]] = [{} for _ in pages]
     for episode in episodes(list(normalised), wanted, scratch=folder):
         for one, made in zip(pages, heads, strict=True):
@@ -245,12 +260,20 @@ def _write_item(
     }
     if one.stage == "informed":
         head["released"] = _released(row, checkers)
+    if one.stage != "blind":
+        found = noop.probe(episode)
+        head["again"] = [[step["step"], step["run"]] for step in found.rows if step["run"] > 1 and step["exempt"] is None]
+        if one.stage == "adjudicated":
+            head["signals"] = _signals(episode, checkers, found)
+    if judged := one.judges.get(episode.id):
+        head["judges"] = [_label(given) for given in judged]
     if one.labels:
         head["labels"] = [_label(given) for given in one.labels.get(episode.id, ())]
     if episode.id in one.feedback:
         head["feedback"] = _label(one.feedback[episode.id])
     _write_script(folder / "items" / f"{item}.js", item, head)
-    told = {"id": item, "n": len(episode.steps), "practice": episode.id in one.practice, "simulated": bool(row["simulated"])}
+    part = plain(mask(row["website"] or row["domain"]), 60) or "not named"
+    told = {"id": item, "n": len(episode.steps), "practice": episode.id in one.practice, "simulated": bool(row["simulated"]), "part": part}
     given = one.labels.get(episode.id, ())
     return told | ({"differ": len({(label["verdict"], label["category"]) for label in given}) > 1} if one.stage == "adjudicated" else {})
 
@@ -328,6 +351,15 @@ def _released(row: Mapping[str, Any], checkers: Sequence[dict]) -> list[list[str
         words += f" ({plain(one['status'], 200)})" if one["status"] != "ok" else ""
         told.append([f"Released by {plain(one['oracle'], 80)}", words])
     told.append(["Reference", lines(row["reference"], TEXT) or "none released"])
+    return told
+
+
+def _signals(episode: Episode, checkers: Sequence[dict], found: noop.Probe) -> list[dict[str, Any]]:
+    """Return the free signals that fired: what each says and the steps that show it."""
+    told = []
+    for row in signals.signals(episode, list(checkers), found, [REPEATS]):
+        if row["fired"] and row["signal"] in SAID:
+            told.append({"said": SAID[row["signal"]], "steps": row["evidence_steps"] or []})
     return told
 
 

@@ -41,7 +41,9 @@ def run(args: argparse.Namespace) -> int | None:
             if row["selected"]
         }
         judged = [row for rows in combine.read_judgments([*args.judgments, *args.people]) for row in rows]
-        given = labels.read(args.labels, known={row["trajectory_id"] for row in frame}) if args.labels else []
+        skips: list[dict] = []
+        given = labels.read(args.labels, known={row["trajectory_id"] for row in frame}, skips=skips) if args.labels else []
+        skips = labels.unlabelled(skips, given)
         if clash := {row["annotator"] for row in judged} & {row["annotator"] for row in given}:
             raise InputError("combine --labels", f"'{min(clash)}' is also a judge of this run", "rename one of the two")
         kept = (*schema.LABELS.names, "practice")
@@ -59,12 +61,15 @@ def run(args: argparse.Namespace) -> int | None:
         counts.keep("label", sum(len(cast.raters) + len(cast.adjudicated) for cast in votes.values()))
         for row, reason in left_out:
             counts.drop("label", "", f"{row['trajectory_id']} by {row['annotator']} ({row['stage']})", reason)
+        for row in skips:
+            counts.drop("label", "", f"{row['trajectory_id']} by {row['annotator']} ({row['stage']})", "skipped", row["note"])
         reviewed = {row["trajectory_id"] for row in final if row["reviewed"]}
         if not args.judgments:  # the judges' labels came as files, which the selection could not go by
             selected -= combine.settled(given) - reviewed
         counts.keep("review", len(selected & reviewed))
+        passed = {row["trajectory_id"] for row in skips if row["stage"] == "blind"}
         for identity in sorted(selected - reviewed):
-            counts.drop("review", "", identity, "awaits_review")
+            counts.drop("review", "", identity, "skipped" if identity in passed else "awaits_review")
         never_shown = {id(row) for row, reason in left_out if reason == "not_in_review_set"}
         everything = [row for row in everything if id(row) not in never_shown and not row["practice"]]
         write_table(folder, "labels", [{name: row[name] for name in schema.LABELS.names} for row in everything])

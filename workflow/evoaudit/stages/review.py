@@ -42,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--group", action="append", default=[], metavar="NAME", help="annotator the page is for; may be repeated")
     files = {"nargs": "+", "action": "extend", "default": [], "type": Path, "metavar": "FILE"}
     build.add_argument("--labels", **files, help="labels given blind, for the later stages")
+    build.add_argument(
+        "--judgments", nargs="+", action="extend", default=[], metavar="MANIFEST", help="manifests of judges, to be shown in adjudication"
+    )
     build.add_argument("--feedback", **files, help="labels agreed on, shown in practice once the reviewer has decided")
     _keys_argument(build)
     replay.inputs(build)
@@ -75,7 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "merge",
         help="merge label files into one",
         description="Write one JSON Lines file. Rows that are the same in every field are written once; two different labels of one "
-        "annotator for one trajectory and stage are a fault, and then nothing is written. An existing file is never overwritten.",
+        "annotator for one trajectory and stage are a fault, and then nothing is written. Skips are listed and written as such, but for "
+        "those the same annotator has labelled since. An existing file is never overwritten.",
     )
     merge.add_argument("files", nargs="+", type=Path, metavar="FILE", help="label files, JSON Lines or CSV")
     merge.add_argument("--out", type=Path, required=True, metavar="FILE", help="file to write; must not exist")
@@ -264,7 +268,25 @@ def _adjudication(args: argparse.Namespace) -> "Page":
         turned = rank(args.seed, "review-sides", group, identity) % 2
         return tuple(by_name[name][identity] for name in (names[::-1] if turned else names))
 
-    return pages.page(group, args.seed, both, stage="adjudicated", labels={identity: sides(identity) for identity in both})
+    return pages.page(
+        group, args.seed, both, stage="adjudicated", labels={identity: sides(identity) for identity in both}, judges=_judged(args, both)
+    )
+
+
+def _judged(args: argparse.Namespace, wanted: list[str]) -> dict[str, tuple[dict, ...]]:
+    """Return what the judges said of each trajectory, in an order that says nothing of whose it is."""
+    from evoaudit.audit.combine import read_judgments
+    from evoaudit.streams import order
+
+    found: dict[str, list[dict]] = {identity: [] for identity in wanted}
+    for row in (row for rows in read_judgments(args.judgments) for row in rows):
+        if row["status"] == "ok" and row["verdict"] and row["trajectory_id"] in found:
+            found[row["trajectory_id"]].append(row)
+    turned = {}
+    for identity, rows in found.items():
+        by_name = {row["annotator"]: {**row, "note": row["rationale"]} for row in rows}
+        turned[identity] = tuple(by_name[name] for name in order(by_name, args.seed, f"review-judges-{identity}"))
+    return turned
 
 
 def _pairs(args: argparse.Namespace) -> int:
@@ -280,7 +302,8 @@ def _check(args: argparse.Namespace) -> int:
     from evoaudit import labels
     from evoaudit.review import keyfile
 
-    rows, findings = labels.check(args.files, _known(args), keys=keyfile.read(args.keys))
+    skips: list[dict] = []
+    rows, findings = labels.check(args.files, _known(args), keys=keyfile.read(args.keys), skips=skips)
     for finding in findings:
         print(finding)
     if not (args.sample or args.frame or args.keys):
@@ -290,8 +313,11 @@ def _check(args: argparse.Namespace) -> int:
         print(f"{bare} genuine failures have no category; without one from people, the judges' stands", file=sys.stderr)
     if practice := sum(row["practice"] for row in rows):
         print(f"{practice} labels are for practice and never enter the analysis", file=sys.stderr)
-    _unlabelled(args.keys, rows)
-    print(f"{len(rows)} sound labels, {len(findings)} findings")
+    skips = labels.unlabelled(skips, rows)
+    _unlabelled(args.keys, rows, skips)
+    for skip in skips:
+        print(f"skipped: {labels.told(skip)}")
+    print(f"{len(rows)} sound labels{_skipped(skips)}, {len(findings)} findings")
     return int(bool(findings))
 
 
@@ -301,16 +327,24 @@ def _merge(args: argparse.Namespace) -> int:
 
     if args.out.exists():
         raise InputError(args.out, "exists already", "merge into a new file; give the existing one as an input to add to it")
-    rows, findings = labels.check(args.files, _known(args), twins=True, keys=keyfile.read(args.keys))
+    skips: list[dict] = []
+    rows, findings = labels.check(args.files, _known(args), twins=True, keys=keyfile.read(args.keys), skips=skips)
     for finding in findings:
         print(finding)
     if findings:
         print(f"nothing written: {len(findings)} findings")
         return 1
-    rows.sort(key=lambda row: (row["trajectory_id"], row["annotator"], row["stage"]))
+    skips = labels.unlabelled(skips, rows)
+    for skip in skips:
+        print(f"skipped: {labels.told(skip)}")
+    rows = sorted([*rows, *skips], key=lambda row: (row["trajectory_id"], row["annotator"], row["stage"]))
     _write_lines(args.out, (labels.dumps(row) for row in rows))
-    print(f"{args.out}: {len(rows)} labels")
+    print(f"{args.out}: {len(rows) - len(skips)} labels{_skipped(skips)}")
     return 0
+
+
+def _skipped(skips: list[dict]) -> str:
+    return f", {len(skips)} skipped" if skips else ""
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -320,15 +354,17 @@ def _write_lines(path: Path, lines: Iterable[str]) -> None:
     scratch.replace(path)
 
 
-def _unlabelled(keys: Iterable[Path], rows: Iterable[dict]) -> None:
+def _unlabelled(keys: Iterable[Path], rows: Iterable[dict], skips: Iterable[dict]) -> None:
     """Say how many items of the pages have no label yet."""
     from evoaudit.review import keyfile
 
-    done = {(row["annotator"], row["stage"], row["trajectory_id"]) for row in rows}
+    done, passed = ({(row["annotator"], row["stage"], row["trajectory_id"]) for row in given} for given in (rows, skips))
     for path in keys:
-        items = keyfile.read([path]).values()
-        if left := sum((one.annotator, one.stage, one.trajectory_id) not in done for one in items):
-            print(f"{path.name}: {left} of {len(items)} trajectories have no label yet", file=sys.stderr)
+        items = [(one.annotator, one.stage, one.trajectory_id) for one in keyfile.read([path]).values()]
+        if left := sum(one not in done for one in items):
+            skipped = sum(one in passed for one in items)
+            more = f", {skipped} of them skipped" if skipped else ""
+            print(f"{path.name}: {left} of {len(items)} trajectories have no label yet{more}", file=sys.stderr)
 
 
 def _export_ls(args: argparse.Namespace) -> int:

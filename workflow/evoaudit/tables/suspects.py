@@ -30,7 +30,7 @@ RULES = {
 
 def rule_words(final: dict) -> str:
     """Say how a final label came about."""
-    if final["n_raters"] == 1:
+    if final["n_raters"] == 1 and final["verdict_rule"] != "adjudication":
         return "one person alone" if final["reviewed"] else "one judge alone"
     return RULES.get(final["verdict_rule"], final["verdict_rule"])
 

@@ -30,45 +30,108 @@ function seek(from, by, fits) {
 
 // ---- keeping
 
-function store(state) {
-  if (!storing) return;
-  try {
-    localStorage.setItem(KEPT, JSON.stringify(state));
-  } catch (error) {
-    storing = false;
-    warn();
-  }
+// What is decided is kept twice: in localStorage, which has it at once, and in IndexedDB, which holds far more. A reload takes the later.
+let serial = 0, restored = false, near = true, deep = false, database = null, waiting = null, writing = false;
+const neighbours = channel();
+
+function channel() {
+  try { return new BroadcastChannel(KEPT); } catch (error) { return null; }
 }
 
-// Give what this browser has kept to `take`, which throws at what it cannot read.
-function restore(take) {
-  let text = null;
+function openDatabase() {
+  return new Promise((found) => {
+    const none = () => found(null);
+    setTimeout(none, 3000);
+    try {
+      const asked = indexedDB.open("evoaudit", 1);
+      asked.onupgradeneeded = () => asked.result.createObjectStore("kept");
+      asked.onsuccess = () => found(asked.result);
+      asked.onerror = asked.onblocked = none;
+    } catch (error) { none(); }
+  });
+}
+
+// Do one thing in the database; nothing comes of it where the database cannot.
+function within(mode, act) {
+  return new Promise((found) => {
+    try {
+      const work = database.transaction("kept", mode), asked = act(work.objectStore("kept"));
+      work.oncomplete = () => found({value: asked.result});
+      work.onabort = work.onerror = () => found(null);
+    } catch (error) { found(null); }
+  });
+}
+
+function store(state) {
+  if (!restored) return;
+  serial += 1;
+  const text = JSON.stringify({...state, serial});
   try {
-    text = localStorage.getItem(KEPT);
+    localStorage.setItem(KEPT, text);
+    near = true;
+  } catch (error) { near = false; }
+  waiting = text;
+  if (database) write(); else warn();
+}
+
+// One write at a time; of those that wait, the last.
+async function write() {
+  if (writing) return;
+  writing = true;
+  while (waiting !== null) {
+    const text = waiting;
+    waiting = null;
+    deep = Boolean(await within("readwrite", (kept) => kept.put(text, KEPT)));
+    if (deep && !near && neighbours) neighbours.postMessage(text);
+  }
+  writing = false;
+  warn();
+}
+
+// Give what this browser has kept to `take`, which throws at what it cannot read. Until then nothing can be decided.
+async function restore(take) {
+  const main = document.querySelector("main"), texts = [];
+  main.inert = true;
+  try {
+    texts.push(localStorage.getItem(KEPT));
     localStorage.setItem("evoaudit:probe", "1");
     localStorage.removeItem("evoaudit:probe");
-  } catch (error) {
-    storing = false;
-    warn();
-  }
-  if (text === null) return;
+  } catch (error) { near = false; }
+  database = await openDatabase();
+  const held = database && await within("readonly", (kept) => kept.get(KEPT));
+  deep = Boolean(held);
+  if (held) texts.push(held.value);
+  const states = texts.filter(Boolean).map((text) => { try { return JSON.parse(text); } catch (error) { return null; } });
+  const latest = states.reduce((a, b) => !b || (a && (a.serial || 0) >= (b.serial || 0)) ? a : b, null);
   try {
-    take(JSON.parse(text));
+    if (states.length && !latest) throw new Error("not JSON");
+    if (latest) take(latest);
+    serial = latest ? latest.serial || 0 : 0;
   } catch (error) {
     say(`What this browser had kept of these ${data.noun} cannot be read; it starts anew.`);
   }
+  restored = true;
+  main.inert = false;
+  warn();
 }
 
 function warn() {
-  put("unsaved", "This browser does not keep what you decide: a reload loses it. Export before you leave.");
-  byId("unsaved").hidden = false;
+  storing = near || deep;
+  if (!storing) put("unsaved", "This browser does not keep what you decide: a reload loses it. Export before you leave.");
+  byId("unsaved").hidden = storing;
 }
 
 // Another tab with these items has changed something: it had everything this one had.
-function followTabs(taken) {
+function followTabs(take) {
+  const taken = (text) => {
+    const state = JSON.parse(text);
+    serial = Math.max(serial, state.serial || 0);
+    take(state);
+  };
   addEventListener("storage", (event) => {
-    if (event.key === KEPT && event.newValue !== null) taken();
+    if (event.key === KEPT && event.newValue !== null) taken(event.newValue);
   });
+  if (neighbours) neighbours.addEventListener("message", (event) => taken(event.data));
 }
 
 // ---- time
@@ -89,7 +152,7 @@ function watch(tick, keep) {
     if (items.length) keep();
   });
   addEventListener("pagehide", () => { tick(); if (items.length) keep(); });
-  addEventListener("beforeunload", (event) => { if (!storing && unexported) event.preventDefault(); });
+  addEventListener("beforeunload", (event) => { if ((!storing || (!near && writing)) && unexported) event.preventDefault(); });
 }
 
 // ---- saying

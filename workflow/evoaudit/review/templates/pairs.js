@@ -29,18 +29,16 @@ function keep() {
   });
 }
 
-function recall() {
-  restore((state) => {
-    const known = (pairs) => pairs.filter(([id]) => place.has(id));
-    changed = new Map(known(state.changed));
-    disputed = new Map(known(state.disputed));
-    seconds = new Map(known(state.seconds));
-    drafts = new Map(known(state.drafts));
-    for (const line of state.carried) if (!carried.has(line.instance_id)) carried.set(line.instance_id, line);
-    reviewer = String(state.reviewer);
-    unexported = Boolean(state.unexported);
-    current = place.get(state.current) ?? 0;
-  });
+function takeUp(state) {
+  const known = (pairs) => pairs.filter(([id]) => place.has(id));
+  changed = new Map(known(state.changed));
+  disputed = new Map(known(state.disputed));
+  seconds = new Map(known(state.seconds));
+  drafts = new Map(known(state.drafts));
+  for (const line of state.carried) if (!carried.has(line.instance_id)) carried.set(line.instance_id, line);
+  reviewer = String(state.reviewer);
+  unexported = Boolean(state.unexported);
+  current = place.get(state.current) ?? 0;
 }
 
 // ---- time
@@ -418,7 +416,7 @@ const MOVES = ["ArrowLeft", "ArrowRight", "Home", "End"];
 
 addEventListener("keydown", (event) => {
   tick();
-  if (event.altKey || event.isComposing) return;
+  if (event.altKey || event.isComposing || !restored) return;
   const box = event.target.closest("input, textarea, select");
   if (event.ctrlKey || event.metaKey) {
     if (event.key === "z" && !event.shiftKey && !box && items.length) {
@@ -499,19 +497,20 @@ wire("number", "change", () => {
 wire("tier", "change", () => { tier = byId("tier").value; refilter(); });
 wire("show", "change", () => { show = byId("show").value; refilter(); });
 watch(tick, keep);
-followTabs(() => {
+followTabs((state) => {
   const here = current;
-  recall();
+  takeUp(state);
   current = here;
   history = [];
   draw();
 });
 
-recall();
-if (items.length) {
-  draw();
-  moment = performance.now() / 1000;
-  const left = items.filter((_, index) => open(index)).length;
-  if (changed.size) say(`Taken up again at pair ${current + 1}; ${left} undecided.`);
-}
-document.documentElement.dataset.ready = "yes";
+restore(takeUp).then(() => {
+  if (items.length) {
+    draw();
+    moment = performance.now() / 1000;
+    const left = items.filter((_, index) => open(index)).length;
+    if (changed.size) say(`Taken up again at pair ${current + 1}; ${left} undecided.`);
+  }
+  document.documentElement.dataset.ready = "yes";
+});

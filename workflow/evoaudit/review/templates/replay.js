@@ -3,7 +3,7 @@ const VERDICTS = data.verdicts.map((one) => one.code), CATEGORIES = data.categor
 const NAMES = new Map([...data.verdicts, ...data.categories].map((one) => [one.code, one.name]));
 const MEANT = new Map([...data.verdicts, ...data.categories].map((one) => [one.code, one.text]));
 const SURE = new Map([[0.33, "hardly sure"], [0.67, "fairly sure"], [1, "quite sure"]]);
-const SHOWS = ["all", "undecided", "decided", "flagged", ...(data.stage === "adjudicated" ? ["differ"] : [])];
+const SHOWS = ["all", "undecided", "decided", "skipped", "flagged", ...(data.stage === "adjudicated" ? ["differ"] : [])];
 const VIEWS = ["side", "swipe", "one"], ZOOMS = ["fit", "width", "full", "double"];
 const WORDS = {
   side: "Side by side", swipe: "Swipe", one: "One at a time", fit: "Fit", width: "Full width", full: "Full size", double: "Double size",
@@ -13,7 +13,7 @@ const ARROWS = {up: "⬆", down: "⬇", left: "⬅", right: "➡"};
 const LONG = 1 / 3;
 // Changes that can be undone, files held, pictures of the strip, characters of a label's line, and lines of a list.
 const UNDO = 500, HELD = 12, STRIP = 15, LONGEST = 65536, LISTED = 100;
-const EMPTY = {verdict: null, category: null, evidence: [], confidence: null, note: "", discuss: false};
+const EMPTY = {verdict: null, category: null, evidence: [], confidence: null, note: "", discuss: false, skipped: false};
 
 // Item → label as it stands, seconds, steps looked at, and step last looked at.
 let labels = new Map(), seconds = new Map(), viewed = new Map(), stood = new Map();
@@ -81,18 +81,15 @@ function keep() {
   });
 }
 
-function recall() {
-  restore((state) => {
-    if (state.version !== 1 || state.codebook !== data.codebook) throw new Error("of another version");
-    const known = (pairs) => pairs.filter(([id]) => place.has(id));
-    labels = new Map(known(state.labels).map(([id, label]) => [id, {...EMPTY, ...label}]));
-    seconds = new Map(known(state.seconds));
-    viewed = new Map(known(state.viewed).map(([id, steps]) => [id, new Set(steps)]));
-    stood = new Map(known(state.stood));
-    unexported = Boolean(state.unexported);
-    current = place.get(state.current) ?? 0;
-  });
-  if (!matches(current) && show === "differ") current = seek(0, 1, matches);
+function takeUp(state) {
+  if (state.version !== 1 || state.codebook !== data.codebook) throw new Error("of another version");
+  const known = (pairs) => pairs.filter(([id]) => place.has(id));
+  labels = new Map(known(state.labels).map(([id, label]) => [id, {...EMPTY, ...label}]));
+  seconds = new Map(known(state.seconds));
+  viewed = new Map(known(state.viewed).map(([id, steps]) => [id, new Set(steps)]));
+  stood = new Map(known(state.stood));
+  unexported = Boolean(state.unexported);
+  current = place.get(state.current) ?? 0;
 }
 
 function tick() {
@@ -103,6 +100,7 @@ function tick() {
 
 // Say what a label lacks; nothing if it is whole.
 function lacks(label, one) {
+  if (label.skipped) return label.note ? [] : ["a note that says why it is skipped"];
   if (!label.verdict) return ["a verdict"];
   const found = [];
   if (label.verdict === "gf" && !label.category) found.push("a category");
@@ -111,16 +109,19 @@ function lacks(label, one) {
   if ((label.verdict === "unclear" || label.category === "other") && !label.note) found.push("a note");
   return found;
 }
-const decided = (one) => !lacks(labelOf(one.id), one).length;
-const open = (index) => !decided(items[index]);
-const begun = (label) => Boolean(label.verdict || label.evidence.length || label.note || label.discuss || label.confidence !== null);
+const settled = (one) => !lacks(labelOf(one.id), one).length;
+const decided = (one) => settled(one) && !labelOf(one.id).skipped;
+const skipped = (one) => settled(one) && labelOf(one.id).skipped;
+const open = (index) => !settled(items[index]);
+const begun = (label) => Boolean(label.skipped || label.verdict || label.evidence.length || label.note || label.discuss || label.confidence !== null);
 
 function matches(index) {
   const one = items[index];
-  return {all: true, undecided: !decided(one), decided: decided(one), flagged: labelOf(one.id).discuss, differ: one.differ}[show];
+  return {all: true, undecided: !settled(one), decided: decided(one), skipped: skipped(one), flagged: labelOf(one.id).discuss, differ: one.differ}[show];
 }
 
 function words(label) {
+  if (label.skipped) return "Skipped";
   const parts = [label.verdict ? NAMES.get(label.verdict) : "no verdict"];
   if (label.category) parts.push(NAMES.get(label.category));
   return parts.join(": ");
@@ -129,6 +130,7 @@ function words(label) {
 function change(id, made) {
   const before = labels.get(id);
   const after = {...labelOf(id), ...made};
+  if (after.skipped) after.verdict = null;
   if (after.verdict !== "gf") after.category = null;
   if (JSON.stringify(after) === JSON.stringify(before || EMPTY)) return false;
   history.push([id, before]);
@@ -142,7 +144,7 @@ function change(id, made) {
 
 function decide(verdict) {
   tick();
-  change(item().id, {verdict});
+  change(item().id, {verdict, skipped: false});
   drawDecision();
   say(`${NAMES.get(verdict)}${wantedWords()}`);
 }
@@ -151,7 +153,7 @@ function categorise(category) {
   tick();
   const label = labelOf(item().id);
   if (label.verdict && label.verdict !== "gf") return say(`Only a ${NAMES.get("gf").toLowerCase()} has a category; this is: ${NAMES.get(label.verdict).toLowerCase()}.`);
-  change(item().id, {verdict: "gf", category});
+  change(item().id, {verdict: "gf", category, skipped: false});
   drawDecision();
   say(`${NAMES.get(category)}${wantedWords()}`);
 }
@@ -172,6 +174,17 @@ function trust(confidence) {
   change(item().id, {confidence});
   drawDecision();
   say(`${SURE.get(confidence)}${wantedWords()}`);
+}
+
+function skip() {
+  tick();
+  change(item().id, {skipped: !labelOf(item().id).skipped});
+  drawDecision();
+  const label = labelOf(item().id);
+  if (!label.skipped) return say("No longer skipped.");
+  if (label.note) return say("Skipped, for the reason in the note. Enter goes on.");
+  byId("note").focus();
+  say("Skipped: write why.");
 }
 
 function flag() {
@@ -212,6 +225,7 @@ async function adopt(number, whose) {
   if (!given || item() !== one) return;
   change(one.id, {
     verdict: given.verdict, category: given.category, evidence: given.evidence_steps || [], confidence: nearest(given.confidence), note: given.note || "",
+    skipped: false,
   });
   draw();
   say(`${whose}: ${words(labelOf(item().id))}${wantedWords()}`);
@@ -231,7 +245,7 @@ function finish() {
   saveNote();
   const one = item(), found = lacks(labelOf(one.id), one), steps = seen(one.id);
   if (found.length) return say(`Still wanted: ${found.join(", ")}.`);
-  if (one.n && warned !== one.id && (steps.size < one.n / 2 || !steps.has(one.n - 1))) {
+  if (one.n && !labelOf(one.id).skipped && warned !== one.id && (steps.size < one.n / 2 || !steps.has(one.n - 1))) {
     warned = one.id;
     return say(`You have looked at ${steps.size} of ${one.n} steps${steps.has(one.n - 1) ? "" : ", not at the last"}. Enter again goes on.`);
   }
@@ -297,6 +311,7 @@ async function draw() {
   put("end", [head.end, head.endText].filter(Boolean).join("\n"));
   byId("end-box").hidden = !head.end && !head.endText;
   byId("masked").hidden = !head.masked;
+  drawTicks();
   put("masked", `${head.masked} ${head.masked === 1 ? "word that tells" : "words that tell"} whose trajectory this is ${head.masked === 1 ? "stands" : "stand"} as ▮▮▮.`);
   drawShown();
   drawStep();
@@ -317,6 +332,9 @@ async function drawStep() {
   byId("at").setAttribute("aria-valuetext", `step ${number} of 0 to ${one.n - 1}`);
   put("step", one.n ? `Step ${number} of 0–${one.n - 1}` : "No steps were logged");
   byId("gap").hidden = !(one.n && shown.steps[number][2]);
+  const again = (shown.again || []).find(([at]) => at === number);
+  byId("again").hidden = !again;
+  put("again", again ? `same action, screen unchanged: ${again[1]} in a row` : "");
   byId("evident").hidden = !labelOf(one.id).evidence.includes(number);
   drawStrip();
   if (!one.n) {
@@ -450,6 +468,22 @@ function drawAction(frame, about) {
   }
 }
 
+// Where one action was repeated on an unchanged screen. Only later stages are told.
+function drawTicks() {
+  const ranges = [], n = item().n;
+  for (const [at] of head.again || []) {
+    const last = ranges.at(-1);
+    if (last && last[1] === at - 1) last[1] = at; else ranges.push([at, at]);
+  }
+  byId("ticks").hidden = !ranges.length;
+  byId("ticks").replaceChildren(...ranges.map(([from, to]) => {
+    const tick = document.createElement("span");
+    tick.style.left = `${100 * from / Math.max(1, n - 1)}%`;
+    tick.style.width = `${100 * (to - from) / Math.max(1, n - 1)}%`;
+    return tick;
+  }));
+}
+
 function drawStrip() {
   const one = item(), number = step(), strip = byId("strip"), evidence = labelOf(one.id).evidence;
   const room = Math.max(3, Math.min(STRIP, Math.floor(strip.clientWidth / 95)));
@@ -460,6 +494,7 @@ function drawStrip() {
     button.tabIndex = -1;
     button.classList.toggle("here", place === number);
     button.classList.toggle("picked", evidence.includes(place));
+    button.classList.toggle("again", Boolean(head && head.again && head.again.some(([at]) => at === place)));
     const small = shot && (shot.before || shot.after);
     if (small && small.small) {
       const image = document.createElement("img");
@@ -527,7 +562,25 @@ function drawShown() {
     both.append(...given.map((label, number) => card("AB"[number], label)));
     found.push(both);
   }
-  if (head.feedback && decided(item())) found.push(card("Practice: the label agreed on", head.feedback));
+  if (head.signals && head.signals.length) {
+    const told = document.createElement("div"), title = document.createElement("strong");
+    told.className = "card";
+    title.textContent = "What the log alone says";
+    told.append(title, ...head.signals.map((signal) => {
+      const line = document.createElement("p");
+      line.className = "chips";
+      line.append(signal.said + " ", ...chips(signal.steps));
+      return line;
+    }));
+    found.push(told);
+  }
+  if (head.judges && head.judges.length) {
+    const box = document.createElement("details"), title = document.createElement("summary");
+    title.textContent = `What ${head.judges.length === 1 ? "a judge" : `${head.judges.length} judges`} said`;
+    box.append(title, ...head.judges.map((label, number) => card(`Judge ${number + 1}`, label)));
+    found.push(box);
+  }
+  if (head.feedback && settled(item())) found.push(card("Practice: the label agreed on", head.feedback));
   box.replaceChildren(...found);
 }
 
@@ -541,6 +594,7 @@ function drawDecision() {
   byId("evidence").disabled = !one.n;
   byId("steps").replaceChildren(...chips(label.evidence));
   byId("flag").setAttribute("aria-pressed", label.discuss);
+  byId("skip").setAttribute("aria-pressed", label.skipped);
   if (document.activeElement !== byId("note")) byId("note").value = label.note;
   byId("clear").disabled = !labels.has(one.id);
   byId("undo").disabled = !history.length;
@@ -554,17 +608,47 @@ function drawDecision() {
 
 function drawCounts() {
   const practice = items.filter((one) => one.practice), real = items.filter((one) => !one.practice);
-  const done = real.filter(decided).length, flagged = items.filter((one) => labelOf(one.id).discuss).length;
-  byId("bar").value = done + practice.filter(decided).length;
+  const done = real.filter(decided).length, passed = items.filter(skipped).length, flagged = items.filter((one) => labelOf(one.id).discuss).length;
+  byId("bar").value = items.filter(settled).length;
   const parts = [`${done} of ${real.length} decided`];
   if (practice.length) parts.push(`practice ${practice.filter(decided).length} of ${practice.length}`);
   const apart = items.filter((one) => one.differ);
   if (apart.length) parts.push(`where they differ ${apart.filter(decided).length} of ${apart.length}`);
+  if (passed) parts.push(`${passed} skipped`);
   if (flagged) parts.push(`${flagged} flagged`);
   put("counts", parts.join(" · "));
   let n = 0;
   for (let index = 0; index < items.length; index++) n += matches(index);
   put("matching", show === "all" ? "" : `${n} match${matches(current) ? "" : ", not this one"}`);
+}
+
+// Progress by what each trajectory names as its site or application, which the page shows anyway.
+function drawParts() {
+  const rows = new Map();
+  for (const one of items) {
+    const name = one.practice ? "" : one.part, row = rows.get(name) || rows.set(name, {n: 0, done: 0, passed: 0}).get(name);
+    row.n += 1;
+    row.done += decided(one);
+    row.passed += skipped(one);
+  }
+  const named = [...rows].sort(([a], [b]) => (a === "") - (b === "") || a.localeCompare(b, "en"));
+  byId("parts-list").replaceChildren(...named.map(([name, row]) => {
+    const line = document.createElement("tr"), cells = [name || "practice", `${row.done} of ${row.n}`, row.passed ? `${row.passed} skipped` : ""];
+    line.append(...cells.map((text, column) => {
+      const cell = document.createElement(column ? "td" : "th");
+      if (!column) cell.scope = "row";
+      cell.dir = column ? "" : "auto";
+      cell.textContent = text;
+      return cell;
+    }));
+    return line;
+  }));
+}
+
+function toggleParts() {
+  if (byId("parts").open) return byId("parts").close();
+  drawParts();
+  byId("parts").showModal();
 }
 
 function drawProgress() {
@@ -620,15 +704,17 @@ for (const pane of panes()) {
 // ---- files
 
 function rowOf(one) {
-  const label = labelOf(one.id), found = {trajectory_id: one.id, annotator: data.annotator, kind: "human", stage: data.stage, verdict: label.verdict};
+  const label = labelOf(one.id), found = {trajectory_id: one.id, annotator: data.annotator, kind: "human", stage: data.stage};
+  if (label.skipped) found.skipped = true; else found.verdict = label.verdict;
   if (label.category) found.category = label.category;
   if (label.evidence.length) found.evidence_steps = label.evidence;
-  found.confidence = label.confidence;
+  if (label.confidence !== null) found.confidence = label.confidence;
   found.seconds = Math.round((seconds.get(one.id) || 0) * 10) / 10;
   if (label.note) found.note = label.note;
   found.codebook_version = data.codebook;
   if (one.practice) found.practice = true;
   found.viewed = seen(one.id).size;
+  if (seen(one.id).has(one.n - 1)) found.saw_last = true;
   if (label.discuss) found.discuss = true;
   return found;
 }
@@ -654,14 +740,14 @@ function askExport() {
 }
 
 function exportFile() {
-  const rows = items.filter(decided).map(rowOf);
+  const rows = items.filter(settled).map(rowOf), passed = rows.filter((row) => row.skipped).length;
   const who = data.annotator.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "");
   const name = `${who || "labels"}-${data.stage}.jsonl`;
   save(name, rows);
   unexported = false;
   keep();
   const left = items.filter((_, index) => open(index)).length;
-  say(`${name}: ${rows.length} labels${left ? `; ${left} trajectories are still undecided` : ""}.`);
+  say(`${name}: ${rows.length - passed} labels${passed ? `, ${passed} skipped` : ""}${left ? `; ${left} trajectories are still undecided` : ""}.`);
 }
 
 const TEXTS = ["trajectory_id", "annotator", "kind", "stage", "verdict", "category", "note", "codebook_version"];
@@ -673,7 +759,9 @@ function readLine(line, fault) {
   if (line.codebook_version !== data.codebook) fault(`made with codebook ${line.codebook_version || "unknown"}; this page has ${data.codebook}`);
   if (line.annotator !== data.annotator) fault(`by ${line.annotator || "nobody"}; this page is for ${data.annotator}`);
   if (line.stage !== data.stage) fault(`of the stage ${line.stage}; this page is ${data.stage}`);
-  if (!VERDICTS.includes(line.verdict)) fault("a verdict that is not known");
+  const passed = line.skipped === true, verdict = line.verdict ?? null;
+  if (passed && !(line.note || "").trim()) fault("a skip without a reason");
+  if (passed ? verdict !== null : !VERDICTS.includes(verdict)) fault(passed ? "a skip with a verdict" : "a verdict that is not known");
   const category = line.category || null, evidence = line.evidence_steps || [], confidence = line.confidence ?? null;
   if (category && (!CATEGORIES.includes(category) || line.verdict !== "gf")) fault("a category that does not fit");
   if (!Array.isArray(evidence) || evidence.some((step) => !Number.isInteger(step) || step < 0 || step >= one.n)) fault("evidence steps that are not there");
@@ -681,7 +769,7 @@ function readLine(line, fault) {
   const spent = line.seconds ?? 0;
   if (!(Number.isFinite(spent) && spent >= 0 && spent < 1e9)) fault("no number of seconds");
   const label = {
-    verdict: line.verdict, category, evidence: [...new Set(evidence)].sort((a, b) => a - b), confidence: nearest(confidence),
+    verdict, category, skipped: passed, evidence: [...new Set(evidence)].sort((a, b) => a - b), confidence: nearest(confidence),
     note: (line.note || "").slice(0, 4000), discuss: line.discuss === true,
   };
   return {one, label, spent};
@@ -723,7 +811,7 @@ const KEYS = {
   "Shift+ArrowRight": () => stand(step() + 5), "Shift+ArrowLeft": () => stand(step() - 5),
   n: () => move(1), j: () => move(1), p: () => move(-1), k: () => move(-1),
   e: () => toggleEvidence(step()), f: flag, o: () => byId("note").focus(), Enter: finish, Backspace: takeBack,
-  7: () => trust(0.33), 8: () => trust(0.67), 9: () => trust(1),
+  0: skip, 7: () => trust(0.33), 8: () => trust(0.67), 9: () => trust(1),
   v: () => { view = cycle(VIEWS, view); redraw(); say(WORDS[view].toLowerCase()); }, b: flip,
   z: () => { zoomed = cycle(ZOOMS, zoomed); redraw(); say(WORDS[zoomed].toLowerCase()); },
   m: () => { marked = !marked; redraw(); say(marked ? "marker shown" : "marker hidden"); },
@@ -731,7 +819,7 @@ const KEYS = {
   "[": () => swipeTo(Number(byId("swipe").value) - 5), "]": () => swipeTo(Number(byId("swipe").value) + 5),
   ArrowUp: () => pan(0, -1), ArrowDown: () => pan(0, 1), ",": () => pan(-1, 0), ".": () => pan(1, 0),
   Escape: () => { [view, zoomed, side, tiled] = ["side", "fit", "before", false]; redraw(); },
-  x: askExport, i: () => byId("file").click(), c: toggleBook, "?": toggleHelp,
+  x: askExport, i: () => byId("file").click(), c: toggleBook, "Shift+P": toggleParts, "?": toggleHelp,
 };
 data.verdicts.forEach((one, index) => { if (index < 6) KEYS[index + 1] = () => decide(one.code); });
 for (const one of data.categories) KEYS[one.key] = () => categorise(one.code);
@@ -757,7 +845,7 @@ function leave(box, entered) {
 
 addEventListener("keydown", (event) => {
   tick();
-  if (event.altKey || event.isComposing) return;
+  if (event.altKey || event.isComposing || !restored) return;
   const box = event.target.closest("input:not([type=range]), textarea, select");
   if (event.ctrlKey || event.metaKey) {
     if (event.key === "z" && !event.shiftKey && !box && items.length) {
@@ -770,7 +858,7 @@ addEventListener("keydown", (event) => {
   if (box && !(box.tagName === "SELECT" && event.key.length === 1 && event.key !== " ")) return typing(event, box, leave);
   const name = nameOf(event), dialog = document.querySelector("dialog[open]");
   if (dialog) {
-    if ((name === "?" && dialog.id === "help") || (name === "c" && dialog.id === "book")) {
+    if ((name === "?" && dialog.id === "help") || (name === "c" && dialog.id === "book") || (name === "Shift+P" && dialog.id === "parts")) {
       event.preventDefault();
       dialog.close();
     }
@@ -792,7 +880,7 @@ wire("verdicts", "click", (event) => { const button = event.target.closest("butt
 wire("categories", "click", (event) => { const button = event.target.closest("button"); if (button) categorise(button.dataset.category); });
 wire("confidences", "click", (event) => { const button = event.target.closest("button"); if (button) trust(Number(button.dataset.confidence)); });
 for (const [id, key] of [["previous", "p"], ["next", "n"], ["view", "v"], ["flip", "b"], ["zoom", "z"], ["marks", "m"], ["tiles", "l"], ["evidence", "e"],
-  ["flag", "f"], ["clear", "Backspace"], ["done", "Enter"], ["export", "x"], ["import", "i"], ["book-open", "c"], ["help-open", "?"]]) wire(id, "click", () => KEYS[key]());
+  ["flag", "f"], ["skip", "0"], ["parts-open", "Shift+P"], ["clear", "Backspace"], ["done", "Enter"], ["export", "x"], ["import", "i"], ["book-open", "c"], ["help-open", "?"]]) wire(id, "click", () => KEYS[key]());
 wire("undo", "click", undo);
 // After the mouse has pressed a button, Enter is the page's again.
 addEventListener("click", (event) => { if (event.detail && event.target.closest("button")) event.target.closest("button").blur(); });
@@ -815,9 +903,9 @@ wire("file", "change", async () => {
   byId("file").value = "";
 });
 watch(tick, keep);
-followTabs(() => {
+followTabs((state) => {
   const here = current;
-  recall();
+  takeUp(state);
   current = here;
   history = [];
   draw();
@@ -828,7 +916,8 @@ const resized = new ResizeObserver(() => redraw());
 for (const pane of panes()) resized.observe(pane);
 
 (async () => {
-  recall();
+  await restore(takeUp);
+  if (!matches(current) && show === "differ") current = seek(0, 1, matches);
   if (items.length) {
     await draw();
     moment = performance.now() / 1000;
