@@ -599,7 +599,7 @@ function drawDecision() {
   byId("clear").disabled = !labels.has(one.id);
   byId("undo").disabled = !history.length;
   const found = lacks(label, one), meant = MEANT.get(label.category || label.verdict);
-  byId("state").className = "state " + (found.length ? "" : "decided");
+  byId("state").className = "state " + (found.length || label.skipped ? "" : "decided");
   put("state", found.length ? (begun(label) ? "begun" : "undecided") : words(label));
   put("wanted", (meant ? `${NAMES.get(label.category || label.verdict)}: ${meant} ` : "") + (found.length && begun(label) ? `Still wanted: ${found.join(", ")}.` : ""));
   if (head) drawShown();
