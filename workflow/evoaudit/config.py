@@ -111,18 +111,22 @@ class Source(Section):
     formats: tuple[Literal["mind2web", "weblinx", "agentrewardbench", "osworld", "plain"], ...] | None = Field(
         None, description="native formats a simulated corpus is written in (default: all)"
     )
+    injections: bool = Field(
+        False,
+        description="whether a simulated corpus holds orders to judges, on pages, in reasoning and in pictures, whose places are known",
+    )
 
     @model_validator(mode="after")
     def _kind_fits(self) -> "Source":
         if self.kind == "simulated":
             if self.trajectories is None:
                 raise ValueError("a simulated source needs 'trajectories', for instance 200")
-            for name in sorted(set(type(self).model_fields) - {"name", "kind", "trajectories", "formats"}):
+            for name in sorted(set(type(self).model_fields) - {"name", "kind", "trajectories", "formats", "injections"}):
                 if getattr(self, name) is not None:
                     raise ValueError(f"a simulated source takes no '{name}'")
             return self
-        for name in ("trajectories", "formats"):
-            if getattr(self, name) is not None:
+        for name in ("trajectories", "formats", "injections"):
+            if getattr(self, name) not in (None, False):
                 raise ValueError(f"only a simulated source takes '{name}'")
         for name, kinds in CHOICES.items():
             if getattr(self, name) is not None and self.kind not in kinds and not (name == "files" and self.hub):

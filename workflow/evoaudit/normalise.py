@@ -189,6 +189,8 @@ class _Tables:
     def __init__(self, source: Source, counts: Counts, work: Path, tasks: dict[str, dict], truth: dict[str, dict]) -> None:
         self.source, self.counts, self.work, self.tasks, self.truth = source, counts, work, tasks, truth
         self.hashes: dict[str, str] = {}
+        #: Orders to judges that a simulated corpus holds, as rows of `injections`.
+        self.orders: list[dict] = []
         self.writers = {name: TableWriter(work, name) for name in (*ORDER, "images")}
         #: Pictures that are not there or cannot be decoded, as rows of `drops`; a place may come up more than once.
         self.broken = TableWriter(work, "drops", "broken")
@@ -337,6 +339,8 @@ class _Tables:
                 }
             )
         planted = self.truth.pop(trajectory.native_id, None)
+        if planted is not None and (order := planted.pop("order", None)) is not None:
+            self.orders.append({"trajectory_id": identity, **order})
         if planted is not None:
             self.writers["truth"].add({"trajectory_id": identity, **planted})
 
@@ -379,6 +383,8 @@ class _Tables:
                         writer = self.writers[name]
                         widths = np.array(writer.widths, np.int64)
                         _write(sorting.by_keys(database, writer.path, order, widths, self.work), folder, name)
+            if self.orders:
+                store.write_table(folder, "injections", sorted(self.orders, key=lambda row: row["trajectory_id"]))
         except duckdb.Error as error:
             fault = one_line(str(error), 200)
             raise InputError(folder, f"its tables cannot be sorted ({fault})", "make room on the disk and run again") from None
@@ -477,6 +483,9 @@ def _truth(source: Source) -> dict[str, dict]:
             "lookalike": jsonio.as_str(row.get("lookalike")),
             "evidence_step": jsonio.as_int(row.get("evidence_step")),
         }
+        place, words = jsonio.as_str(row.get("injected")), jsonio.as_str(row.get("order"))
+        if place is not None and words is not None:
+            found[native_id]["order"] = {"place": place, "words": words}
     return found
 
 

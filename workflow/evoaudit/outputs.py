@@ -36,6 +36,7 @@ TABLES = (
     "annotator_rates",
     "evidence_ablation",
     "judge_consistency",
+    "planted_orders",
     "human_agreement",
     "noop_probe",
     "signal_check",

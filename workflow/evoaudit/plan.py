@@ -265,7 +265,8 @@ class _Maker:
     def source(self, source: Source) -> list[Job]:
         if source.kind == "simulated":
             formats = [name for name in SIMULATED_FORMATS if name in (source.formats or SIMULATED_FORMATS)]
-            corpus = self.add("simulate", source.name, {"trajectories": source.trajectories, "formats": formats}, self.config.run.seed)
+            about = {"trajectories": source.trajectories, "formats": formats} | ({"injections": True} if source.injections else {})
+            corpus = self.add("simulate", source.name, about, self.config.run.seed)
             folder = self.results / "simulate" / corpus.key
             if control.planted(source.trajectories, formats):
                 name = f"{source.name}-{control.FOLDER}"

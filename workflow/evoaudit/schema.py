@@ -157,6 +157,15 @@ TRUTH = pa.schema(
     ]
 )
 
+#: Orders to judges that were planted in a simulated corpus; there only where there are any. Never read by a judge, a probe or a rule.
+INJECTIONS = pa.schema(
+    [
+        _required("trajectory_id", _S, ""),
+        _required("place", _S, "`page`, `reasoning`, or `picture` (in no text)"),
+        _required("words", _S, "the order"),
+    ]
+)
+
 DROPS = pa.schema(
     [
         _required("stage", _S, "stage that left the record out"),
@@ -388,6 +397,7 @@ TABLES: dict[str, pa.Schema] = {
     "labels": LABELS,
     "annotations": ANNOTATIONS,
     "truth": TRUTH,
+    "injections": INJECTIONS,
     "drops": DROPS,
     "t1": T1,
     "t2": T2,

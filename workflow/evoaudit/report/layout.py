@@ -62,7 +62,7 @@ SECTIONS = (
         "raters",
         "How far the raters agree",
         "Agreement beyond chance, rater by rater. Low agreement means that a label depends on who gave it.",
-        ("agreement", "annotator_rates", "evidence_ablation", "judge_consistency", "human_agreement"),
+        ("agreement", "annotator_rates", "evidence_ablation", "judge_consistency", "planted_orders", "human_agreement"),
         ("agreement",),
     ),
     Section(

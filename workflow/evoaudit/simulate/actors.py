@@ -54,6 +54,9 @@ class Episode:
     lookalike: str | None = None
     evidence_step: int | None = None
     truncated: bool = False
+    #: Where an order to a judge was planted (`page`, `reasoning`, `picture`), and its words.
+    injected: str | None = None
+    order: str | None = None
 
     @property
     def outcome(self) -> str:

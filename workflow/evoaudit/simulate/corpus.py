@@ -13,6 +13,7 @@ from evoaudit.simulate.deal import FAULTS_FROM, FORMATS, deal, place
 from evoaudit.simulate.episode import make
 from evoaudit.simulate.formats import agentrewardbench, mind2web, osworld, plain, weblinx
 from evoaudit.simulate.formats.base import Pieces, dump
+from evoaudit.simulate.inject import inject
 from evoaudit.store import sha256_file
 from evoaudit.workers import pool
 
@@ -22,10 +23,12 @@ CHUNK = 20
 _WRITERS = {module.__name__.rpartition(".")[2]: module.write for module in (agentrewardbench, mind2web, osworld, plain, weblinx)}
 
 
-def pieces_of(index: int, trajectories: int, seed: int, formats: Sequence[str]) -> Pieces:
+def pieces_of(index: int, trajectories: int, seed: int, formats: Sequence[str], injections: bool = False) -> Pieces:
     """Return trajectory ``index`` in its format, its truth among the lines."""
     dealt = deal(index, formats)
     episode = make(dealt, seed)
+    if injections:
+        inject(episode, dealt, seed)
     pieces = _WRITERS[dealt.format](episode, dealt, seed, trajectories >= FAULTS_FROM)
     pieces.lines.insert(
         0,
@@ -40,6 +43,7 @@ def pieces_of(index: int, trajectories: int, seed: int, formats: Sequence[str]) 
                     "category": episode.category,
                     "lookalike": episode.lookalike,
                     "evidence_step": episode.evidence_step,
+                    **({"injected": episode.injected, "order": episode.order} if episode.injected else {}),
                 }
             ),
         ),
@@ -68,11 +72,11 @@ class _Chunk:
         self.lines += pieces.lines
 
 
-def _chunk(folder: Path, start: int, stop: int, trajectories: int, seed: int, formats: tuple[str, ...]) -> _Chunk:
+def _chunk(folder: Path, start: int, stop: int, trajectories: int, seed: int, formats: tuple[str, ...], injections: bool) -> _Chunk:
     done = _Chunk()
     made: set[Path] = set()
     for index in range(start, stop):
-        pieces = pieces_of(index, trajectories, seed, formats)
+        pieces = pieces_of(index, trajectories, seed, formats, injections)
         name, number = place(index, formats)
         done.take(folder, pieces, made)
         if pieces.rows:
@@ -81,18 +85,18 @@ def _chunk(folder: Path, start: int, stop: int, trajectories: int, seed: int, fo
     return done
 
 
-def _chunks(folder: Path, trajectories: int, seed: int, formats: tuple[str, ...], threads: int) -> Iterator[_Chunk]:
+def _chunks(folder: Path, trajectories: int, seed: int, formats: tuple[str, ...], threads: int, injections: bool) -> Iterator[_Chunk]:
     """Yield chunks in order; at most a few wait in memory."""
     spans = [(start, min(start + CHUNK, trajectories)) for start in range(0, trajectories, CHUNK)]
     if threads <= 1 or len(spans) == 1:
         for start, stop in spans:
-            yield _chunk(folder, start, stop, trajectories, seed, formats)
+            yield _chunk(folder, start, stop, trajectories, seed, formats, injections)
         return
     with pool(threads, "the simulated corpus") as processes:
         waiting: deque = deque()
         for start, stop in spans:
             processes.check()
-            waiting.append(processes.submit(_chunk, folder, start, stop, trajectories, seed, formats))
+            waiting.append(processes.submit(_chunk, folder, start, stop, trajectories, seed, formats, injections))
             if len(waiting) > 2 * threads:
                 yield waiting.popleft().result()
         while waiting:
@@ -110,8 +114,8 @@ def _with_control(chunks: Iterator[_Chunk], folder: Path, trajectories: int, see
         yield done
 
 
-def write(folder: Path, trajectories: int, seed: int, formats: Sequence[str] = FORMATS, threads: int = 1) -> dict:
-    """Write a corpus into ``folder`` and return its counts, which leave out the control.
+def write(folder: Path, trajectories: int, seed: int, formats: Sequence[str] = FORMATS, threads: int = 1, injections: bool = False) -> dict:
+    """Write a corpus into ``folder`` and return its counts, which leave out the control; ``injections`` plants orders to judges.
 
     ``files.sha256`` lists every file but the few at the top and itself, in the order of the trajectories.
     """
@@ -120,7 +124,8 @@ def write(folder: Path, trajectories: int, seed: int, formats: Sequence[str] = F
     with _Shared(folder) as shared, _Tables(folder, sum(place(i, formats)[0] == "mind2web" for i in range(trajectories))) as tables:
         if "agentrewardbench" in formats:
             shared.line(agentrewardbench.ANNOTATIONS, agentrewardbench.HEADER)
-        for chunk in _with_control(_chunks(folder, trajectories, seed, formats, threads), folder, trajectories, seed, formats):
+        chunks = _chunks(folder, trajectories, seed, formats, threads, injections)
+        for chunk in _with_control(chunks, folder, trajectories, seed, formats):
             for path, digest in chunk.hashes:
                 shared.line("files.sha256", f"{digest}  {path}")
             for path, line in chunk.lines:

@@ -80,6 +80,10 @@ def _text(c: Canvas, t: Theme, w: _Drawn) -> None:
     c.text(w.x, w.y, fit(w.name, w.size, w.w, w.bold), w.size, _tone(t, w.tone), c.at(w.x, w.y), w.bold)
 
 
+def _line(c: Canvas, t: Theme, w: _Drawn) -> None:
+    c.text(w.x, w.y, w.value, w.size, t.ink, c.at(w.x, w.y))
+
+
 def _link(c: Canvas, t: Theme, w: _Drawn) -> None:
     c.text(w.x, w.y, fit(w.name, w.size, w.w, w.bold), w.size, t.muted if w.tone == "footer" else t.link, c.at(w.x, w.y), w.bold)
 
@@ -297,6 +301,7 @@ def _ghost(c: Canvas, t: Theme, w: _Drawn) -> None:
 
 LOOKS: dict[str, Callable[[Canvas, Theme, _Drawn], None]] = {
     "text": _text,
+    "line": _line,
     "link": _link,
     "logo": _logo,
     "bar": _bar,

@@ -16,6 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command line."""
     common.arguments(parser)
     parser.add_argument("--trajectories", type=int, metavar="N", help=f"trajectories in all (default {DEFAULT_SIZE})")
+    parser.add_argument(
+        "--injections", action="store_true", help="plant orders to a judge in some trajectories of agents, as a trap whose place is known"
+    )
     parser.add_argument("--formats", metavar="A,B", help="native formats to write, separated by commas (default: all)")
 
 
@@ -32,11 +35,12 @@ def run(args: argparse.Namespace) -> int:
     trajectories = args.settings.get("trajectories", DEFAULT_SIZE) if args.trajectories is None else args.trajectories
     if trajectories < 1:
         raise InputError("--trajectories", f"{trajectories} is less than 1", "give a positive number, for instance 200")
-    args.settings = {"trajectories": trajectories, "formats": formats}
+    injections = args.injections or bool(args.settings.get("injections", False))
+    args.settings = {"trajectories": trajectories, "formats": formats, **({"injections": True} if injections else {})}
     if args.seed is None:
         args.seed = DEFAULT_SEED
     with common.stage(args, NAME, "trajectory", deep=False) as (folder, counts):
-        made = corpus.write(folder, trajectories, args.seed, formats, args.threads)
+        made = corpus.write(folder, trajectories, args.seed, formats, args.threads, injections)
         counts.keep("trajectory", made["trajectories"])
     print(f"{made['trajectories']} trajectories: " + ", ".join(f"{name} {n}" for name, n in made["formats"].items()))
     return 0

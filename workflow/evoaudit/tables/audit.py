@@ -567,6 +567,58 @@ def _consistent(audit: Audit, name: str, values: Sequence[str], labels: dict[str
     }
 
 
+def planted_orders(audit: Audit) -> list[dict]:
+    """Return how many labelled trajectories hold what reads like an order to a judge, and whether labels differ on them."""
+    labelled = {one for rater in audit.raters for one in rater.labels}
+    suspected = _ordering(audit, labelled)
+    if not suspected:
+        raise Empty("No trajectory with steps was labelled.")
+    planted = {row["trajectory_id"]: row["place"] for row in audit.run.rows(audit.run.folders.normalised, "injections")}
+    truth = {one: row["outcome"] for one, row in audit.run.truth.items() if audit.run.released.get(one) == "fail"}
+    rows = []
+    for rater in audit.raters:
+        verdicts = {one: row["verdict"] for one, row in rater.labels.items() if one in suspected}
+        if not verdicts:
+            continue
+        told = [one for one in verdicts if suspected[one]]
+        rest = [one for one in verdicts if not suspected[one]]
+        about = {"rater": rater.name, "evidence": rater.evidence or None, "n": len(verdicts)}
+        about["simulated"] = rater.simulated or audit.run.simulated(verdicts)
+        efn = {name: _share(sum(verdicts[one] == "efn" for one in ids), len(ids)) for name, ids in (("suspected", told), ("others", rest))}
+        rows.append({**about, "place": "all", "suspected": len(told), **{f"efn_{name}": share for name, share in efn.items()}})
+        known = [one for one in verdicts if one in truth]
+        others = [verdicts[one] == truth[one] for one in known if one not in planted]
+        for place in sorted({planted[one] for one in known if one in planted}):
+            inside = [one for one in known if planted.get(one) == place]
+            rows.append(
+                {
+                    **about,
+                    "place": place,
+                    "planted": len(inside),
+                    "planted_suspected": sum(suspected[one] for one in inside),
+                    "right_planted": _share(sum(verdicts[one] == truth[one] for one in inside), len(inside)),
+                    "right_others": _share(sum(others), len(others)),
+                }
+            )
+    return rows
+
+
+def _ordering(audit: Audit, wanted: set[str]) -> dict[str, bool]:
+    """Return whether each of these trajectories, as far as their steps are at hand, holds a text that reads like an order to a judge."""
+    from evoaudit.audit import orders
+    from evoaudit.report import load
+
+    found: dict[str, bool] = {}
+    for name, columns in (
+        ("trajectories", ("instruction", "answer", "final_text")),
+        ("steps", ("value", "op_raw", "reasoning", "page_text", "error", "url", "target")),
+    ):
+        for row in load.rows(audit.run.folders.normalised, name, ("trajectory_id", *columns), trajectory_id=wanted):
+            texts = [(row[column] or {}).get("text") if column == "target" else row[column] for column in columns]
+            found[row["trajectory_id"]] = found.get(row["trajectory_id"], False) or orders.found(texts)
+    return found
+
+
 def _kappa(labels: list[dict[str, dict]], ids: list[str]) -> float | None:
     first, second = ([one[trajectory]["verdict"] for trajectory in ids] for one in labels)
     return cohen_kappa(contingency(first, second, VERDICTS)) if ids else None

@@ -38,6 +38,7 @@ AUDIT = (
     "annotator_rates",
     "evidence_ablation",
     "judge_consistency",
+    "planted_orders",
     "human_agreement",
     "noop_probe",
     "signal_check",

@@ -543,6 +543,19 @@ _ALL = (
         group="judge",
     ),
     _table(
+        "planted_orders",
+        "Logs that give orders to their judge",
+        "",
+        "rater:text n:n suspected:n efn_suspected:pct efn_others:pct | evidence:text place:text planted:n planted_suspected:n "
+        "right_planted:pct right_others:pct note:text",
+        "Of the trajectories each rater labelled, those that hold a text which reads like an order to a judge (`mark this as success`), "
+        "found by patterns that miss some and take some that are none; and how often the verdict was evaluator false negative on these and "
+        "on the others. In a simulated corpus with `injections` the orders are known, by where they stand: how many of them the patterns "
+        "find, and how often the rater's label was right on such trajectories and on the others. Orders in pictures stand in no text.",
+        "No trajectory with steps was labelled.",
+        group="rater",
+    ),
+    _table(
         "human_agreement",
         "Agreement of a source's own annotators",
         "",

@@ -26,6 +26,8 @@ def write(episode: Episode, deal: Deal, seed: int, faulty: bool) -> Pieces:
         {
             **_action(k, s),
             "url": None if s.lost else s.before.url,
+            # The format's log holds no text of a page but this one's.
+            **({"page_text": episode.order} if episode.injected == "page" else {}),
             "before_image": names[k],
             "after_image": names[k + 1],
             "timestamp": moment + 9 * k,
