@@ -46,7 +46,7 @@ def target(text: str) -> dict:
     return dict.fromkeys(field.name for field in schema.TARGET) | {"text": text}
 
 
-def mined(folder: Path, sources: list[Logs]) -> Path:
+def mined(folder: Path, sources: list[Logs], vocabulary: tuple[str, ...] = ("click", "type", "select")) -> Path:
     """Write one item of each task for every trajectory, and return the folder."""
     folder.mkdir(parents=True)
     rows: dict[str, list[dict]] = {"t1": [], "t2": [], "t3": []}
@@ -73,19 +73,30 @@ def mined(folder: Path, sources: list[Logs]) -> Path:
         )
     for task, found in rows.items():
         store.write_table(folder, task, found)
-    (folder / "quotas.json").write_text(json.dumps({"vocabulary": ["click", "type", "select"]}))
+    (folder / "quotas.json").write_text(json.dumps({"vocabulary": vocabulary}))
     return folder
 
 
-def arguments(root: Path, *sources: Logs, side: int = 512, **settings) -> list[str]:
-    """Write everything an export reads, and return its command line."""
+def arguments(root: Path, *sources: Logs, side: int = 512, sets: dict[str, Logs] | None = None, leaving: list | None = None, **settings):
+    """Write everything an export reads, and return its command line; ``sets`` are logs of further sets, ``leaving`` those that leave."""
+    settings |= {} if leaving is None else {"sets": leaving}
+    paper = list(sources)
+    sources = (*sources, *(sets or {}).values())
     folders = {logs.source: logs.write(root / "sources") for logs in sources}
     images = root / "images"
     images.mkdir()
     normalised = [folder for folder, _ in folders.values()]
     roots = {name: place for name, (_, place) in folders.items()}
     prepare.write(images, prepare.find(normalised, roots, [logs.id(name) for logs in sources for name in logs.used]), side)
-    words = ["export", "--settings", json.dumps(settings), "--mined", str(mined(root / "mined", list(sources))), "--images", str(images)]
+    words = ["export", "--settings", json.dumps(settings), "--images", str(images)]
+    words += ["--mined", str(mined(root / "mined", paper))] if paper else []
+    rest = {"seed": None, "format_version": 1, "counts": {}}
+    for name, logs in (sets or {}).items():
+        folder = mined(root / f"mined-{name}", [logs], ("click", "type", "long_press"))
+        store.write_manifest(folder, stage="mine", key=f"key-{name}", config={"set": name}, upstream={}, **rest)
+    if sets:
+        store.write_manifest(images, stage="images", key="p", config={}, upstream={"mine": [f"key-{name}" for name in sets]}, **rest)
+        words += ["--sets", *(str(root / f"mined-{name}") for name in sets), "--set-images", str(images)]
     words += ["--normalised", *map(str, normalised), "--root", *(f"{name}={place}" for name, place in roots.items())]
     return [*words, "--read", str(root / "read"), "--out", str(root / "out")]
 

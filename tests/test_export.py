@@ -144,6 +144,69 @@ def test_a_row_without_a_licence_keeps_the_others_from_standing_for_all(tmp_path
     assert "license: other" in (out / "README.md").read_text() and "license: CC" not in (out / "CITATION.cff").read_text()
 
 
+# Further sets
+
+
+def test_further_sets_leave_as_configurations_of_their_own(tmp_path):
+    sets = {"phone": source("phone", "MIT", n=3), "desktop": source("desktop")}
+    out = export(tmp_path, source(), sets=sets, pictures="unread")
+    wanted = [*TASKS, "desktop_t1", "desktop_t2", "desktop_t3", "phone_t1", "phone_t2", "phone_t3"]
+    text = (out / "README.md").read_text()
+    assert [one["config_name"] for one in yaml.safe_load(text.split("---\n")[1])["configs"]] == wanted
+    assert "| `phone_t2` | inverse action and value, of the set `phone` | 3 |" in text
+    assert {one["@id"] for one in json.loads((out / "croissant.json").read_text())["recordSet"]} == set(wanted)
+    assert {path.parent.name for path in out.glob("data/*/test.parquet")} == set(wanted)
+    assert {row["source"] for row in rows(out, "phone_t1")} == {"phone"} and {row["source"] for row in rows(out, "t1")} == {"web"}
+    # A set's own vocabulary stands in its prompts and in its rows.
+    assert rows(out, "phone_t2")[0]["options"] == ["click", "type", "long_press"] != rows(out, "t2")[0]["options"]
+    assert "long_press" in rows(out, "phone_t2")[0]["prompt"]
+    tasks = {path.stem for path in (out / "harness" / "lmms-eval").glob("*.yaml")}
+    assert tasks == {f"evogui_{name}" for name in wanted}
+    assert yaml.safe_load((out / "harness/lmms-eval/evogui_phone_t2.yaml").read_text().replace("!function", ""))["dataset_kwargs"] == {
+        "data_files": {"test": "data/phone_t2/test.parquet"}
+    }
+    counts = store.read_manifest(out)["counts"]
+    assert counts["read"] == counts["kept"] == 3 * (2 + 3 + 2)
+
+
+@pytest.mark.parametrize(("chosen", "left"), [(["desktop"], {"desktop"}), ([], set())])
+def test_which_sets_leave_can_be_said(tmp_path, chosen, left):
+    out = export(tmp_path, source(), sets={"phone": source("phone"), "desktop": source("desktop")}, leaving=chosen, pictures="none")
+    assert {path.parent.name.rpartition("_")[0] for path in out.glob("data/*/test.parquet")} == {"", *left}
+
+
+def test_a_run_without_the_papers_set_exports_the_others(tmp_path):
+    out = export(tmp_path, sets={"phone": source("phone")}, pictures="unread")
+    assert {path.parent.name for path in out.glob("data/*/test.parquet")} == {"phone_t1", "phone_t2", "phone_t3"}
+    assert hashlib.sha256((out / "data/phone_t1/test.parquet").read_bytes()).hexdigest() in (out / "SHA256SUMS").read_text()
+
+
+def test_the_licences_of_a_set_are_looked_at_too(tmp_path, capsys):
+    said = refused(tmp_path, capsys, source(), sets={"phone": source("phone", None)})
+    assert "source 'phone': 6 rows (phone_t1 t1-000, phone_t1 t1-001, phone_t2 t2-000, …) state no licence" in said
+
+
+def test_the_sets_of_a_config_and_their_pictures_are_planned(tmp_path):
+    base = """
+sources: [{name: s, kind: simulated, trajectories: 20}]
+models: [{name: random, provider: builtin}]
+probes: {sets: {desktop: {sources: [s-osworld], t2: {quota: {click: 2}}}}}
+"""
+    found = {}
+    for text in ("", "export: {sets: []}\n", "export: {max_image_side: 1024}\n"):
+        (tmp_path / "mine.yaml").write_text(base + text)
+        (job,) = plans.build(configs.load(tmp_path / "mine.yaml")).of("export")
+        found[text] = [[one.label for one in job.upstream.get(name, ())] for name in ("mine", "sets", "images", "set_images")]
+    assert list(found.values()) == [
+        [["all"], ["desktop"], ["side-512"], ["desktop/side-512"]],
+        [["all"], [], ["side-512"], []],
+        [["all"], ["desktop"], ["export/side-1024"], ["export/desktop/side-1024"]],
+    ]
+    (tmp_path / "mine.yaml").write_text(base + "export: {sets: [mobile]}\n")
+    with pytest.raises(licences.InputError, match=r"export.sets: 'mobile': no such set; there are desktop"):
+        plans.build(configs.load(tmp_path / "mine.yaml"))
+
+
 # Licences
 
 
@@ -166,7 +229,8 @@ def refused(root: Path, capsys, *sources, **more) -> str:
 def test_what_is_not_known_to_be_free_stays_and_the_refusal_says_which_rows(tmp_path, capsys, licence, told):
     said = refused(tmp_path, capsys, source("good"), source("bad", licence))
     # The two items of each task, and the item of the other source whose wrong candidate is this one's screen.
-    assert said.count("\n") == 1 and "source 'bad': 7 rows (as t1 t1-002)" in said and told in said and "export.accept" in said
+    assert "source 'bad': 7 rows (t1 t1-002, t1 t1-003, t2 t2-002, …)" in said
+    assert said.count("\n") == 1 and told in said and "export.accept" in said
     assert "'good'" not in said
 
 
@@ -203,7 +267,9 @@ def test_licences_that_cannot_be_joined_stop_the_export(one, other, fits):
     if fits:
         licences.gate(held, {})
     else:
-        with pytest.raises(licences.InputError, match=r"1 row \(as t1 x\) of 'a' and 2 rows .* of 'b' cannot be joined: .*export.mixed"):
+        with pytest.raises(
+            licences.InputError, match=r"1 row \(t1 x\) of 'a' and 2 rows \(t1 y, t1 z\) of 'b' cannot be joined: .*export.mixed"
+        ):
             licences.gate(held, {})
         licences.gate(held, {"mixed": True})
         licences.gate(held, {"accept": ["b"]})

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_export import arguments, export, source
+from made_export import arguments, export, source, target
 from PIL import Image
 
 from evoaudit import extras, prepared, store
@@ -37,6 +37,17 @@ PLANTED = {
         "pwd=x9!kk",
     ],
     "address": ["from 8.8.8.8"],
+    "name": [
+        "Signed in as Ada Quill",
+        "logged in as O'Brien.",
+        "Hello, Ada",
+        "Hi Zoë Ångström!",
+        "Welcome back, 山田太郎",
+        "Dear Ada Quill, your order has left",
+        "Bill to: Ada M. Quill",
+        "Google Account: Ada Quill (signed in)",
+        "Passenger: Иван Петров",
+    ],
 }
 HARMLESS = (
     *("4111 1111 1111 1112", "order 1234567890123", "0000 0000 0000 0000", "3.1415926535897932384", "ISBN 978-3-16-148410-0"),
@@ -50,6 +61,19 @@ HARMLESS = (
         "password is unchanged",
         "new password 8-20 chars",
         "[masked password]",
+        "[masked name]",
+        "Hello, sign in",
+        "Hello, Guest",
+        "Hello World",
+        "Hi there!",
+        "Hi, Please book a table for two",
+        "Hello, I want a kettle",
+        "Dear Customer,",
+        "Welcome back!",
+        "Welcome to Springfield",
+        "Account: Savings",
+        "Deliver to Seattle tomorrow",
+        "HIGHLAND PARK, WELCOME CENTER",
         "sk-learn",
     ),
 )
@@ -96,6 +120,14 @@ def test_masking_any_text_leaves_nothing_to_mask(text):
         ("Date of birth", "birth"),
         ("Mobile", "phone"),
         ("[combobox] Street address", "street"),
+        ("[textbox] Name", "name"),
+        ("Name *", "name"),
+        ("[textbox] Billing name", "name"),
+        ("Name on card", "name"),
+        ("[textbox] Recipient's full name", "name"),
+        ("input Vorname", "name"),
+        ("[textbox] Project name", None),
+        ("[textbox] Name of the list", None),
         ("[searchbox] Search", None),
         ("Address and search bar", None),
         ("[textbox] Company name", None),
@@ -143,6 +175,33 @@ def test_what_was_typed_into_a_field_of_its_own_is_masked_in_its_whole_trajector
     ]
     rows = pq.read_table(masked / "data/t3/test.parquet").to_pylist()
     assert [row["masked"] for row in rows] == [True, True, False, True] and rows[3]["website"] == "https://ann:[masked password]"
+
+
+def test_whom_an_element_greets_is_masked_in_the_whole_trajectory(tmp_path):
+    logs = source(n=2)
+    for step in logs.steps:
+        if step["trajectory_id"] == "web:0" and step["op"] != "type":
+            step["target"] = target("[button] Hello, Ada Quill")
+    for row in logs.trajectories:
+        row["instruction"] = "Order what Ada Quill ordered last week"
+    out = export(tmp_path, logs, pictures="none")
+    goals = [row["goal"] for row in pq.read_table(out / "data/t1/test.parquet").to_pylist()]
+    assert goals == ["Order what [masked name] ordered last week", "Order what Ada Quill ordered last week"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "goal", "said"),
+    [
+        ("ada.quill@corp.de", "Mail Ada Quill and ada.quill", "Mail [masked name] and [masked name]"),
+        ("info@corp.de", "Find info on kettles", "Find info on kettles"),
+        ("ada_2@corp.de", "Ask ada 2", "Ask ada 2"),
+    ],
+)
+def test_the_name_before_an_addresss_at_is_masked_too(tmp_path, typed, goal, said):
+    logs = source(n=1, typed={0: ("[textbox] Email", typed)})
+    logs.trajectories[0]["instruction"] = goal
+    out = export(tmp_path, logs, pictures="none")
+    assert pq.read_table(out / "data/t1/test.parquet").to_pylist()[0]["goal"] == said
 
 
 def test_a_masked_value_leaves_t2_with_its_reason(masked):
@@ -258,6 +317,8 @@ def finder(known: dict[str, str]) -> masking.Finder:
         ("Hello,AdaQuill", "name"),
         ("Ada  Quill", "name"),
         ("Contact:jane.doe@corp.de", "e-mail"),
+        ("Hello, Bo Weaver", "name"),
+        ("Hello,BoWeaver", "name"),
         ("jane.doe @ corp.de", "e-mail"),
         ("Adaline", None),
         ("Total $12.00", None),

@@ -527,6 +527,7 @@ class Export(Section):
         description="`masked`: read, and filled where they show what may not leave (needs the extra `ocr`, but for sources whose "
         "identities are made up); `unread`: as they are, which the card says; `none`: by their ids alone",
     )
+    sets: tuple[Name, ...] | None = Field(None, description="sets of `probes.sets` that leave beside the paper's (default: all)")
     max_image_side: int | None = Field(
         None, ge=16, le=8192, description="longest picture side, pixels (default: the first of `inference.max_image_side`)"
     )

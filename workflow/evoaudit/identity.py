@@ -29,7 +29,7 @@ FORMAT = {
     "tables": 3,
     "figures": 4,
     "report": 3,
-    "export": 3,
+    "export": 4,
 }
 
 

@@ -229,11 +229,17 @@ class _Maker:
                 **audit,
             },
         )
-        self.export(normalised, mined, pictures, audit, stats)
+        self.export(normalised, mined, pictures, {name: (sets[name], asked[name][0]) for name in sets}, audit, stats)
         return self.jobs
 
     def export(
-        self, normalised: tuple[Job, ...], mined: Job | None, pictures: dict[int, Job], audit: dict[str, tuple[Job, ...]], stats: Job
+        self,
+        normalised: tuple[Job, ...],
+        mined: Job | None,
+        pictures: dict[int, Job],
+        sets: dict[str, tuple[Job, dict[int, Job]]],
+        audit: dict[str, tuple[Job, ...]],
+        stats: Job,
     ) -> None:
         """Add the export; the probes' pictures are those of one side, prepared for it alone only where the config names another."""
         config, wanted = self.config, self.config.export
@@ -242,25 +248,37 @@ class _Maker:
         for option, name in ((option, name) for option, names in lists.items() for name in names):
             if name not in named:
                 raise InputError(f"export.{option}: '{name}'", "no such source", f"there are {', '.join(sorted(named)) or 'none'}")
+        for name in wanted.sets or ():
+            if name not in sets:
+                raise InputError(f"export.sets: '{name}'", "no such set", f"there are {', '.join(sets) or 'none'}")
         settings = wanted.model_dump(mode="json", exclude={"max_image_side"})
         settings["privacy"]["published"] = fingerprint(FICTIONAL) or "absent"
         upstream = {"combine": audit.get("combine", ()), "stats": (stats,), "normalise": normalised}
         places: dict[str, Any] = {}
-        if mined is not None:
+        leaving = {name: found for name, found in sets.items() if wanted.sets is None or name in wanted.sets}
+        if mined is not None or leaving:
             prompts = _prompt_folder(config.inference.prompts, "inference.prompts", "t1.yaml")
             settings |= {
                 "goal": config.inference.goal,
                 "prompts": self.digest(prompts, "inference.prompts", folder=True),
             }
             places["prompts"] = str(prompts)
-            upstream["mine"] = (mined,)
+            upstream |= {"mine": _some(mined), "sets": tuple(job for job, _ in leaving.values())}
             if wanted.probes and wanted.pictures != "none":
-                side = wanted.max_image_side or next((one for one in config.inference.max_image_side if one in pictures), min(pictures))
-                if side not in pictures:
-                    seen = {"mine": (mined,), "normalise": normalised}
-                    pictures[side] = self.add("images", f"export/side-{side}", {"max_image_side": side}, upstream=seen)
-                upstream["images"] = (pictures[side],)
+                upstream["images"] = tuple(self.leaving(job, pictures, normalised, "export") for job in _some(mined))
+                upstream["set_images"] = tuple(
+                    self.leaving(job, sides, normalised, f"export/{name}") for name, (job, sides) in leaving.items()
+                )
         self.add("export", "all", settings, upstream=upstream, places=places)
+
+    def leaving(self, mined: Job, pictures: dict[int, Job], normalised: tuple[Job, ...], label: str) -> Job:
+        """Return the pictures of some probes at the side they leave in."""
+        sides = self.config.inference.max_image_side
+        side = self.config.export.max_image_side or next((one for one in sides if one in pictures), min(pictures))
+        if side in pictures:
+            return pictures[side]
+        seen = {"mine": (mined,), "normalise": normalised}
+        return self.add("images", f"{label}/side-{side}", {"max_image_side": side}, upstream=seen)
 
     def source(self, source: Source) -> list[Job]:
         if source.kind == "simulated":

@@ -9,6 +9,8 @@ rule write_export:
     input:
         mined=upstream("export", "mine"),
         images=upstream("export", "images"),
+        sets=upstream("export", "sets"),
+        set_images=upstream("export", "set_images"),
         normalised=upstream("export", "normalise"),
         combined=upstream("export", "combine"),
         computed=upstream("export", "stats"),
@@ -34,6 +36,6 @@ rule write_export:
         "Writing the export."
     shell:
         "python -m evoaudit export --settings {params.settings:q} {params.options}"
-        " --mined {input.mined:q} --images {input.images:q} --normalised {input.normalised:q} --root {params.roots}"
+        " --mined {input.mined:q} --images {input.images:q} --sets {input.sets:q} --set-images {input.set_images:q} --normalised {input.normalised:q} --root {params.roots}"
         " --final {input.combined:q} --stats {input.computed:q} --read results/.read"
         " --threads {threads} --out $(dirname {output.manifest:q}) 2> {log:q}"

@@ -38,9 +38,9 @@ class Facts:
     """What the card tells."""
 
     settings: Mapping[str, Any]
-    #: Task → rows.
+    #: Configuration → rows.
     rows: dict[str, int] = field(default_factory=dict)
-    #: Source → kind, licence, rows by task, simulated, and where it was downloaded from.
+    #: Source → kind, licence, rows by configuration, simulated, and where it was downloaded from.
     sources: dict[str, dict[str, Any]] = field(default_factory=dict)
     #: Final labels.
     labels: int = 0
@@ -92,7 +92,7 @@ def write_readme(folder: Path, facts: Facts) -> None:
         title_json=json.dumps(facts.title, ensure_ascii=False),
         terms=licences.of(facts.licence),
         rows=facts.rows,
-        tasks=TASKS,
+        asked=asked,
         split=dataset.SPLIT,
         file=dataset.file,
         line=line,
@@ -100,8 +100,9 @@ def write_readme(folder: Path, facts: Facts) -> None:
         simulated=facts.simulated,
         columns={
             task: [(name, _kind(name, kind), meaning) for name, (kind, meaning) in dataset.columns(task, pictures != "none").items()]
-            for task in facts.rows
+            for task in dict.fromkeys(map(dataset.task_of, facts.rows))
         },
+        sets=sorted({config.rpartition("_")[0] for config in facts.rows} - {""}),
         labels=facts.labels,
         own=licences.OWN,
         sources=[(name, _shown(source)) for name, source in sorted(facts.sources.items())],
@@ -114,13 +115,19 @@ def write_readme(folder: Path, facts: Facts) -> None:
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
+def asked(config: str) -> str:
+    """Say in words what a configuration asks."""
+    probe_set, _, task = config.rpartition("_")
+    return TASKS[task] + (f", of the set `{probe_set}`" if probe_set else "")
+
+
 def _shown(source: Mapping[str, Any]) -> dict[str, Any]:
     """Return a source as the card's table shows it."""
     return {
         "kind": source["kind"],
         "simulated": source["simulated"],
         "held": ", ".join(line(one) for one in source["licences"]) or "none stated; passed on by permission",
-        "counted": ", ".join(f"{task} {n}" for task, n in sorted(source["rows"].items())) or "wrong candidates of t3 alone",
+        "counted": ", ".join(f"{config} {n}" for config, n in sorted(source["rows"].items())) or "wrong candidates of t3 alone",
         "origin": line(source["origin"] or "own files"),
     }
 
@@ -227,28 +234,28 @@ def write_croissant(folder: Path, facts: Facts) -> None:
     records = [
         {
             "@type": "cr:RecordSet",
-            "@id": task,
-            "name": task,
-            "description": TASKS[task],
-            "key": {"@id": f"{task}/instance_id"},
+            "@id": config,
+            "name": config,
+            "description": asked(config).replace("`", ""),
+            "key": {"@id": f"{config}/instance_id"},
             "field": [
                 {
                     "@type": "cr:Field",
-                    "@id": f"{task}/{name}",
+                    "@id": f"{config}/{name}",
                     "name": name,
                     "description": meaning.replace("`", ""),
                     "dataType": _croissant_type(name, kind),
                     **({"repeated": True} if str(kind).startswith("list") else {}),
                     "source": {
-                        "fileObject": {"@id": dataset.file(task)},
+                        "fileObject": {"@id": dataset.file(config)},
                         "extract": {"column": name},
                         **({"transform": {"jsonPath": "bytes"}} if name == "images" else {}),
                     },
                 }
-                for name, (kind, meaning) in dataset.columns(task, facts.settings["pictures"] != "none").items()
+                for name, (kind, meaning) in dataset.columns(config, facts.settings["pictures"] != "none").items()
             ],
         }
-        for task in facts.rows
+        for config in facts.rows
     ]
     data = {
         "@context": context,

@@ -1,4 +1,4 @@
-"""The probes as a data set: one Parquet file a task, with prompts and pictures inside, that `datasets.load_dataset` opens."""
+"""The probes as a data set: one Parquet file a task of a set, with prompts and pictures inside, that `datasets.load_dataset` opens."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -57,17 +57,27 @@ OWN: dict[str, dict[str, tuple[pa.DataType, str]]] = {
 }
 
 
-def columns(task: str, pictures: bool = True) -> dict[str, tuple[pa.DataType, str]]:
-    """Return a task's columns with their types and meanings, in order."""
-    found = {**SHARED, **OWN[task]}
+def name(task: str, probe_set: str | None = None) -> str:
+    """Return the name of a configuration: a task of the paper's set, or of a further one."""
+    return task if probe_set is None else f"{probe_set}_{task}"
+
+
+def task_of(config: str) -> str:
+    """Return the task of a configuration."""
+    return config.rpartition("_")[2]
+
+
+def columns(config: str, pictures: bool = True) -> dict[str, tuple[pa.DataType, str]]:
+    """Return a configuration's columns with their types and meanings, in order."""
+    found = {**SHARED, **OWN[task_of(config)]}
     if not pictures:
         del found["images"]
     return found
 
 
-def file(task: str) -> str:
-    """Return where a task's rows lie."""
-    return f"data/{task}/{SPLIT}.parquet"
+def file(config: str) -> str:
+    """Return where a configuration's rows lie."""
+    return f"data/{config}/{SPLIT}.parquet"
 
 
 def asked(prompt: prompts.Prompt, probe: Mapping[str, Any], goal: prompts.Goal, vocabulary: Iterable[str]) -> dict[str, Any]:
@@ -78,13 +88,13 @@ def asked(prompt: prompts.Prompt, probe: Mapping[str, Any], goal: prompts.Goal, 
     return {"system": system, "prompt": texts[0], "image_labels": texts[1:]}
 
 
-def write(folder: Path, task: str, rows: Iterator[dict[str, Any]], pictures: bool) -> int:
-    """Write one task's rows, a few at a time, and return their number."""
-    declared = columns(task, pictures)
+def write(folder: Path, config: str, rows: Iterator[dict[str, Any]], pictures: bool) -> int:
+    """Write one configuration's rows, a few at a time, and return their number."""
+    declared = columns(config, pictures)
     fields = [pa.field(name, kind) for name, (kind, _) in declared.items()]
     told = json.dumps({"info": {"features": {name: _feature(name, kind) for name, (kind, _) in declared.items()}}})
     schema = pa.schema(fields, metadata={"huggingface": told})
-    path = folder / file(task)
+    path = folder / file(config)
     path.parent.mkdir(parents=True)
     total = 0
     # Pictures are compressed already, and readers that seek want them as they are.

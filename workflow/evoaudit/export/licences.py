@@ -13,6 +13,8 @@ from evoaudit.errors import InputError
 OWN = "Apache-2.0"
 #: Sources and licences named in one refusal.
 _NAMED = 5
+#: Rows named for each of them.
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +134,5 @@ def _alike(found: Mapping[Held, list[str]], accepted: set[str]) -> None:
 
 
 def _rows(names: list[str]) -> str:
-    return f"{len(names)} {'row' if len(names) == 1 else 'rows'} (as {names[0]})"
+    shown = ", ".join([*names[:_SHOWN], *(["…"] if len(names) > _SHOWN else [])])
+    return f"{len(names)} {'row' if len(names) == 1 else 'rows'} ({shown})"

@@ -1,9 +1,11 @@
 """Pictures as they may leave: read at full size, filled where they show what may not leave, read again, and only then made small.
 
 A line of text that holds a finding is filled whole: where in its box the finding stands is a guess. OCR takes 1 for l and drops spaces, so
-what was typed is looked for without either. Readings are kept by picture, so that a run that was cut off goes on where it was.
+what was typed is looked for without either. Readings are kept by picture, filled ones too, so that a run that was cut off goes on where
+it was.
 """
 
+import hashlib
 import io
 import json
 import os
@@ -109,6 +111,15 @@ class Reader:
     def __init__(self, cache: Path | None) -> None:
         self._own = threading.local()
         self._cache = None if cache is None else Path(cache) / f"rapidocr-{extras.OCR_VERSION}"
+
+    def lines(self, picture: "Image", name: str | None = None) -> list[Line]:
+        """Return the lines of a picture, read now or before; without a name it goes by its size and pixels."""
+        if name is None:
+            name = hashlib.sha256(repr(picture.size).encode() + picture.tobytes()).hexdigest()
+        if (found := self.known(name)) is None:
+            found = self.read(picture)
+            self.keep(name, found)
+        return found
 
     def read(self, picture: "Image") -> list[Line]:
         """Return the lines of a picture."""
@@ -247,8 +258,7 @@ class Pictures:
         picture = None
         if lines is None:
             picture = prepare.decoded(place)
-            lines = self._reader.read(picture)
-            self._reader.keep(place.image_id, lines)
+            lines = self._reader.lines(picture, place.image_id)
         hits = finder(lines)
         if not hits:
             return None, []
@@ -258,12 +268,12 @@ class Pictures:
         for _ in range(ROUNDS):
             filled += [(line.box, rule) for line, rule in hits]
             picture = fill(picture, [box for box, _ in filled])
-            hits = finder(self._reader.read(picture))
+            hits = finder(self._reader.lines(picture))
             if not hits:
                 break
         small, _ = prepare.shrink(picture, side)
         if not hits:
-            hits = finder(self._reader.read(small)) if small.size != picture.size else []
+            hits = finder(self._reader.lines(small)) if small.size != picture.size else []
         if hits:
             raise InputError(
                 f"picture {place.image_id}",

@@ -141,6 +141,14 @@ _TOKEN = (
     r"|xox[abeoprs]-[\w-]{10,}|SG\.[\w-]{16,}\.[\w-]{16,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
 _WORDS = "password|passwort|passwd|passphrase|passcode|pwd|secret key|api[ _-]?key|access token|auth token"
+#: One to four words that may be a person's, and what stands in such a place and is nobody.
+_NAME = r"[^\W\d_a-z][\w'’.-]{1,30}(?:[ \t]{1,3}[^\W\d_a-z][\w'’.-]{0,30}){0,3}"
+#: A name ends its phrase: "Hello, Please help me" greets nobody.
+_END = r"(?=\s*(?:[^\w\s]|$|\n))"
+_NOBODY = (
+    "sign|log|guest|customer|user|there|world|all|every|everyone|everybody|team|sir|madam|back|again|select|choose|my|your|and|friend|visitor"
+    "|member|admin|host|please|thanks?|kitty|colleagues?|hiring|to|none|unknown|n/?a|checking|savings|settings|details|number|id|type"
+)
 _QUOTE, _LATER = "['\"“`]?", r"(?!\[masked )"
 RULES = (
     Rule("key", re.compile(rf"(?<![A-Za-z0-9])(?:{_TOKEN})"), example="ghp_" + "a1B2" * 9),
@@ -168,6 +176,21 @@ RULES = (
     Rule("ssn", re.compile(r"(?<![\d-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])"), example="219-09-9999"),
     Rule("phone", re.compile(r"(?<![\w+])\+\d{1,3}(?:[ .()/-]{0,2}\d){7,13}(?!\d)"), _phone, "+49 30 901820 42"),
     Rule("phone", re.compile(r"(?<![\w-])(?:\(\d{3}\) ?|\d{3}[-.])\d{3}[-.]\d{4}(?![\w-])"), _phone, "(212) 736-5000"),
+    # Where pages greet who is logged in, or say whose a thing is; a name begins with no small Latin letter.
+    Rule("name", re.compile(rf"\b(?i:(?:signed|logged)[ -]?in as)\b[:,]?\s{{0,3}}({_NAME})"), example="Signed in as Ada Quill"),
+    Rule(
+        "name",
+        re.compile(rf"\b(?:H(?:ello|i|ey)|Dear|Welcome(?:,?\s[Bb]ack)?)(?:\s?[,!]\s{{0,3}}|\s{{1,3}})(?!(?i:{_NOBODY})\b)({_NAME}){_END}"),
+        example="Hello, Ada Quill",
+    ),
+    Rule(
+        "name",
+        re.compile(
+            r"\b(?i:account (?:holder|of|menu for|owner)|(?:google|user|your)?\s?account|profile of|card ?holder|passenger|travell?er"
+            rf"|recipient|(?:bill(?:ed)?|ship(?:ped)?|deliver(?:ed)?) to|attn)\s?:\s{{0,3}}(?!(?i:{_NOBODY})\b)({_NAME}){_END}"
+        ),
+        example="Bill to: Ada Quill",
+    ),
     Rule("address", re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])"), _public, "8.8.8.8"),
 )
 
@@ -183,6 +206,13 @@ _FIELDS = (
     ("e-mail", r"\be ?mail\b"),
     ("phone", r"\b(?:tele)?phone\b|\bmobile\b|cell.?(?:phone|number)|\btel\b"),
     ("name", r"\b(?:first|last|full|middle|given|family|legal|maiden|passenger|guest|traveller|traveler|contact|your).?name\b|\bsurname\b"),
+    ("name", r"^(?:(?:text ?box|text|edit ?text|input|combo ?box|search ?box|field|type) )*name(?: required| optional)?$"),
+    (
+        "name",
+        r"\b(?:billing|shipping|delivery|recipient|sender|account ?holder|card ?holder|attendee|patient|student|customer|person|driver"
+        r"|beneficiary|payee|signature).?(?:s )?(?:full )?name\b|\bname (?:on|as (?:it|on)) "
+        r"|\b(?:vorname|nachname|prénom|nombre|apellidos?)\b",
+    ),
     ("name", r"\buser.?name\b|\blog.?in\b(?: ?(?:id|name))?$|\buser.?id\b"),
     ("ssn", r"\bssn\b|social.?security|passport|driver.?s?.?licen[cs]e|tax.?(?:id|number)|national.?id"),
     ("birth", r"birth.?(?:day|date)|date of birth|\bdob\b"),
@@ -196,7 +226,7 @@ def field_rule(element: str | None) -> str | None:
     if not element:
         return None
     # `firstName` and `first_name` are words too.
-    words = re.sub(r"[_\W]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", element[:400]))
+    words = re.sub(r"[_\W]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", element[:400])).strip()
     return next((rule for rule, pattern in FIELDS if pattern.search(words)), None)
 
 
@@ -284,15 +314,17 @@ class Texts:
         self.spared: Counter[str] = Counter()
 
     def learn(self, trajectory: Mapping[str, Any], steps: Iterable[Mapping[str, Any]]) -> None:
-        """Take in a trajectory and what was typed into which of its fields."""
+        """Take in a trajectory: what was typed into which of its fields, and whom its elements name."""
         name = trajectory["trajectory_id"]
         fictional = bool(trajectory["simulated"]) or trajectory["source"] in self._open
         self._of[name] = trajectory["source"], trajectory["benchmark"], fictional
         for step in steps:
-            value = (step["value"] or "").strip()
+            value, element = (step["value"] or "").strip(), (step["target"] or {}).get("text")
+            if not fictional and element:
+                self._greeted(trajectory, element)
             if step["op"] not in ("type", "paste", "select") or not value:
                 continue
-            if (rule := field_rule((step["target"] or {}).get("text"))) is None:
+            if (rule := field_rule(element)) is None:
                 continue
             if fictional or self._allow(value, trajectory["benchmark"]):
                 self.spared["made up" if fictional else "allowed"] += 1
@@ -300,6 +332,24 @@ class Texts:
             self._typed[name, step["step"]] = rule
             if len(value) >= SHORTEST:
                 self._known.setdefault(name, {})[value] = rule
+            if rule == "e-mail":
+                self._addressed(trajectory, value)
+
+    def _greeted(self, trajectory: Mapping[str, Any], element: str) -> None:
+        """Take in the names that an element's label shows where a page says who is logged in."""
+        for span in find(element[:400]):
+            found = element[span.start : span.end]
+            if span.rule == "name" and len(found) >= SHORTEST and not self._allow(found, trajectory["benchmark"]):
+                self._known.setdefault(trajectory["trajectory_id"], {}).setdefault(found, "name")
+
+    def _addressed(self, trajectory: Mapping[str, Any], address: str) -> None:
+        """Take in the name before an e-mail address's @ where it is of two words: as it stands, and as a page would write it."""
+        words = re.split(r"[._+-]", address.partition("@")[0])
+        if "@" not in address or len(words) < 2 or not all(word.isalpha() and len(word) > 1 for word in words[:2]):
+            return
+        for one in (address.partition("@")[0], " ".join(words)):
+            if not self._allow(one, trajectory["benchmark"]):
+                self._known.setdefault(trajectory["trajectory_id"], {}).setdefault(one, "name")
 
     def fictional(self, trajectory_id: str) -> bool:
         """Tell whether a trajectory's identities are all made up."""

@@ -26,6 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.arguments(parser)
     parser.add_argument("--mined", nargs="*", default=[], metavar="MANIFEST", help="the probes")
     parser.add_argument("--images", nargs="*", default=[], metavar="MANIFEST", help="their prepared pictures")
+    parser.add_argument("--sets", nargs="*", default=[], metavar="MANIFEST", help="the probes of further sets")
+    parser.add_argument("--set-images", nargs="*", default=[], metavar="MANIFEST", help="their prepared pictures")
     parser.add_argument("--normalised", nargs="*", default=[], metavar="MANIFEST", help="the normalised sources")
     parser.add_argument("--root", nargs="*", default=[], metavar="SOURCE=PATH", help="folders of the sources' own files")
     parser.add_argument("--final", nargs="*", default=[], metavar="MANIFEST", help="the combined labels")
@@ -43,6 +45,7 @@ _DEFAULTS: dict[str, Any] = {
     "labels": True,
     "pictures": "masked",
     "goal": "shown",
+    "sets": None,
     "privacy": {},
 }
 
@@ -56,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
     with common.stage(args, "export", "row") as (folder, counts):
         facts = card.Facts(settings, upstream=args.upstream)
         texts = _texts(args, settings)
-        if settings["probes"] and args.mined:
+        if settings["probes"] and (args.mined or args.sets):
             _probes(folder, args, settings, facts, texts, counts)
         if settings["labels"]:
             for manifest in args.final:
@@ -74,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _texts(args: argparse.Namespace, settings: dict[str, Any]) -> "Texts":
-    """Take in every trajectory, and what was typed into which field of it."""
+    """Take in every trajectory, what was typed into which field of it, and what its elements are called."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -86,7 +89,8 @@ def _texts(args: argparse.Namespace, settings: dict[str, Any]) -> "Texts":
     columns = ["trajectory_id", "step", "op", "value", "target"]
     for folder in map(common.folder_of, args.normalised):
         steps = store.read_table(folder, "steps", columns)
-        wanted = pc.and_(pc.is_valid(steps["value"]), pc.is_in(steps["op"], pa.array(["type", "paste", "select"])))
+        typed_in = pc.and_(pc.is_valid(steps["value"]), pc.is_in(steps["op"], pa.array(["type", "paste", "select"])))
+        wanted = pc.or_(typed_in, pc.is_valid(pc.struct_field(steps["target"], "text")))
         typed: dict[str, list[dict]] = {}
         for step in steps.filter(wanted).to_pylist():
             typed.setdefault(step["trajectory_id"], []).append(step)
@@ -95,43 +99,75 @@ def _texts(args: argparse.Namespace, settings: dict[str, Any]) -> "Texts":
     return texts
 
 
+@dataclass(frozen=True)
+class _Set:
+    """The probes of the paper's set, or of a further one by its name."""
+
+    name: str | None
+    mined: Path
+    images: Path | None
+
+    def rows(self, settings: dict[str, Any], texts: "Texts", counts: "Counts") -> dict[str, list[dict]]:
+        """Return its probes that may leave by configuration, and count the others."""
+        from evoaudit.conditions import TASKS
+        from evoaudit.export import dataset
+
+        return {dataset.name(task, self.name): list(_kept(self.mined, task, self.name, settings, texts, counts)) for task in TASKS}
+
+
+def _sets(args: argparse.Namespace, settings: dict[str, Any]) -> list[_Set]:
+    """Return the sets that leave, the paper's first; pictures name the probes they are of by their key."""
+    from evoaudit.store import read_manifest
+
+    pictures: dict[str, Path] = {}
+    for folder in map(common.folder_of, args.set_images):
+        pictures |= dict.fromkeys(read_manifest(folder)["upstream"].get("mine", ()), folder)
+    found = [_Set(None, common.folder_of(path), common.folder_of(args.images[0]) if args.images else None) for path in args.mined[:1]]
+    others = []
+    for folder in map(common.folder_of, args.sets):
+        manifest = read_manifest(folder)
+        others.append(_Set(str(manifest["config"].get("set") or folder.name), folder, pictures.get(manifest["key"])))
+    wanted = settings["sets"]
+    return found + sorted((one for one in others if wanted is None or one.name in wanted), key=lambda one: one.name or "")
+
+
 def _probes(folder: Path, args: argparse.Namespace, settings: dict[str, Any], facts: "Facts", texts: "Texts", counts: "Counts") -> None:
-    """Write the three tasks and their harnesses."""
+    """Write the three tasks of every set and their harnesses."""
     from evoaudit import prompts
-    from evoaudit.conditions import TASKS
     from evoaudit.export import dataset, harness, licences
     from evoaudit.probes.vocabulary import vocabulary_of
 
-    mined = common.folder_of(args.mined[0])
     held, origins = _sources(args)
-    rows = {task: list(_kept(mined, task, settings, texts, counts)) for task in TASKS}
+    sets = [(one, one.rows(settings, texts, counts)) for one in _sets(args, settings)]
     shown: dict[licences.Held, list[str]] = {}
-    for task, probes in rows.items():
+    for config, probes in ((config, probes) for _, rows in sets for config, probes in rows.items()):
         for probe in probes:
             for one in {held[name] for name in _trajectories(probe)}:
-                shown.setdefault(one, []).append(f"{task} {probe['instance_id']}")
+                shown.setdefault(one, []).append(f"{config} {probe['instance_id']}")
                 _told(facts, one, *origins[one.source])
             own = facts.sources[probe["source"]]["rows"]
-            own[task] = own.get(task, 0) + 1
+            own[config] = own.get(config, 0) + 1
             facts.simulated += probe["simulated"]
     licences.gate(shown, settings)
     prompt_set = prompts.load(args.prompts) if args.prompts else prompts.shipped()
-    pictures = _pictures(args, settings, rows, texts)
-    try:
-        make = _Maker(held, prompt_set, vocabulary_of(mined), settings["goal"], texts, pictures)
-        for task in TASKS:
-            facts.rows[task] = dataset.write(folder, task, (make.row(task, probe) for probe in rows[task]), pictures is not None)
-            counts.keep("row", facts.rows[task])
-            _proved(folder / dataset.file(task), texts)
-        if pictures is not None:
-            facts.side = pictures.side
-            facts.masked_pictures = len(pictures.masked)
-            facts.pictures = pictures.shown, pictures.read
-            texts.found += pictures.found
-            harness.write(folder, TASKS, settings)
-    finally:
-        if pictures is not None:
-            pictures.close()
+    for one, rows in sets:
+        pictures = _pictures(args, settings, one, rows, texts)
+        try:
+            make = _Maker(held, prompt_set, vocabulary_of(one.mined), settings["goal"], texts, pictures)
+            for config, probes in rows.items():
+                facts.rows[config] = dataset.write(folder, config, (make.row(config, probe) for probe in probes), pictures is not None)
+                counts.keep("row", facts.rows[config])
+                _proved(folder / dataset.file(config), texts)
+            if pictures is not None:
+                facts.side = facts.side or pictures.side
+                facts.masked_pictures += len(pictures.masked)
+                facts.pictures = facts.pictures[0] + pictures.shown, facts.pictures[1] + pictures.read
+                texts.found += pictures.found
+        finally:
+            if pictures is not None:
+                pictures.close()
+    if settings["pictures"] != "none":
+        harness.write(folder, list(facts.rows), settings)
 
 
 def _trajectories(probe: dict[str, Any]) -> set[str]:
@@ -157,11 +193,12 @@ class _Maker:
     texts: "Texts"
     pictures: "Pictures | None"
 
-    def row(self, task: str, probe: dict[str, Any]) -> dict[str, Any]:
+    def row(self, config: str, probe: dict[str, Any]) -> dict[str, Any]:
         """Return the row, with its texts masked before they enter the prompt."""
         from evoaudit.export import dataset
 
-        name, item = probe["trajectory_id"], f"{task} {probe['instance_id']}"
+        task = dataset.task_of(config)
+        name, item = probe["trajectory_id"], f"{config} {probe['instance_id']}"
         told = {column: self.texts.masked(name, item, column, probe[column]) for column in _TEXTS}
         masked = any(told[column] != probe[column] for column in _TEXTS)
         found = {**probe, **told, "license": self.held[name].name, "image_ids": probe["images"], "options": list(self.vocabulary)}
@@ -172,22 +209,25 @@ class _Maker:
             found["images"] = [{"bytes": self.pictures.get(one), "path": f"{one}.png"} for one in probe["images"]]
             masked |= not self.pictures.masked.isdisjoint(probe["images"])
         found["masked"] = masked
-        return {column: found[column] for column in dataset.columns(task, self.pictures is not None)}
+        return {column: found[column] for column in dataset.columns(config, self.pictures is not None)}
 
 
-def _kept(mined: Path, task: str, settings: dict[str, Any], texts: "Texts", counts: "Counts") -> Iterator[dict[str, Any]]:
-    """Yield the probes that may leave, and count the others."""
+def _kept(
+    mined: Path, task: str, probe_set: str | None, settings: dict[str, Any], texts: "Texts", counts: "Counts"
+) -> Iterator[dict[str, Any]]:
+    """Yield the probes of a task that may leave, and count the others."""
     from evoaudit import store
+    from evoaudit.export import dataset
 
     stays = set(settings.get("leave_out") or ())
     for probe in sorted(store.read_rows(mined, task), key=lambda probe: probe["instance_id"]):
-        name = probe["trajectory_id"]
+        name, item = probe["trajectory_id"], f"{dataset.name(task, probe_set)} {probe['instance_id']}"
         if any(texts.source(one) in stays for one in _trajectories(probe)):
-            counts.drop("row", probe["source"], f"{task} {probe['instance_id']}", "left_out", "the config names its source")
+            counts.drop("row", probe["source"], item, "left_out", "the config names its source")
         elif any(texts.spans(name, probe.get(field)) for field in _IDS):
-            counts.drop("row", probe["source"], f"{task} {probe['instance_id']}", "identifier_in_id", "its trajectory's id may not leave")
+            counts.drop("row", probe["source"], item, "identifier_in_id", "its trajectory's id may not leave")
         elif task == "t2" and (rule := texts.typed(name, probe["step"], probe["answer_value"])):
-            counts.drop("row", probe["source"], f"{task} {probe['instance_id']}", "masked_value", f"its answer may not leave ({rule})")
+            counts.drop("row", probe["source"], item, "masked_value", f"its answer may not leave ({rule})")
         else:
             yield probe
 
@@ -221,15 +261,21 @@ def _origin(folder: Path) -> str | None:
     return None
 
 
-def _pictures(args: argparse.Namespace, settings: dict[str, Any], rows: dict[str, list[dict]], texts: "Texts") -> "Pictures | None":
+def _pictures(
+    args: argparse.Namespace, settings: dict[str, Any], probe_set: _Set, rows: dict[str, list[dict]], texts: "Texts"
+) -> "Pictures | None":
     """Return the pictures as they may leave, or None where they stay."""
     from evoaudit.errors import InputError
     from evoaudit.export import masking
 
     if settings["pictures"] == "none":
         return None
-    if not args.images:
-        raise InputError("--images", "is missing", "give the manifest of the prepared pictures, or set pictures to 'none'")
+    if probe_set.images is None:
+        raise InputError(
+            "--images" if probe_set.name is None else "--set-images",
+            "is missing",
+            "give the manifest of the prepared pictures, or set pictures to 'none'",
+        )
     of: dict[str, set[str]] = {}
     for probes in rows.values():
         for probe in probes:
@@ -239,7 +285,7 @@ def _pictures(args: argparse.Namespace, settings: dict[str, Any], rows: dict[str
                 )
                 of.setdefault(image, set()).update(owners)
     return masking.Pictures(
-        common.folder_of(args.images[0]),
+        probe_set.images,
         [common.folder_of(path) for path in args.normalised],
         common.roots(args.root),
         of,

@@ -2,6 +2,7 @@
 
     inspect eval evogui_bench.py@evogui_bench --model openai/gpt-5
 
+`-T probes=NAME` asks a further set of the data set, which has no EvoGain.
 Needs inspect-ai and pyarrow. Set EVOGUI_BENCH to the data set's folder if this file does not lie in it.
 """
 
@@ -44,11 +45,12 @@ def sample(name: str, row: dict[str, Any]) -> Sample:
     )
 
 
-def samples(names: tuple[str, ...]) -> list[Sample]:
-    """Return the samples of some tasks."""
+def samples(names: tuple[str, ...], probes: str) -> list[Sample]:
+    """Return the samples of some tasks of a set."""
     found = []
     for name in names:
-        for group in pq.ParquetFile(DATA / name / "test.parquet").iter_batches(batch_size=32):
+        place = DATA / (f"{probes}_{name}" if probes else name)
+        for group in pq.ParquetFile(place / "test.parquet").iter_batches(batch_size=32):
             found += [sample(name, row) for row in group.to_pylist()]
     return found
 
@@ -85,9 +87,9 @@ def _scorer(chance: dict[str, float]) -> Scorer:
     return made()
 
 
-def _task(names: tuple[str, ...]) -> Task:
-    found = samples(names)
-    chance = evogui_scorer.baseline([(one.metadata["task"], one.metadata["slice"]) for one in found])
+def _task(names: tuple[str, ...], probes: str) -> Task:
+    found = samples(names, probes)
+    chance = {} if probes else evogui_scorer.baseline([(one.metadata["task"], one.metadata["slice"]) for one in found])
     return Task(
         dataset=MemoryDataset(found, name="EvoGUI-Bench"),
         solver=generate(),
@@ -97,24 +99,24 @@ def _task(names: tuple[str, ...]) -> Task:
 
 
 @task
-def evogui_t1() -> Task:
+def evogui_t1(probes: str = "") -> Task:
     """Temporal ordering."""
-    return _task(("t1",))
+    return _task(("t1",), probes)
 
 
 @task
-def evogui_t2() -> Task:
+def evogui_t2(probes: str = "") -> Task:
     """Inverse action and value."""
-    return _task(("t2",))
+    return _task(("t2",), probes)
 
 
 @task
-def evogui_t3() -> Task:
+def evogui_t3(probes: str = "") -> Task:
     """One-step successor."""
-    return _task(("t3",))
+    return _task(("t3",), probes)
 
 
 @task
-def evogui_bench() -> Task:
+def evogui_bench(probes: str = "") -> Task:
     """All three tasks."""
-    return _task(TASKS)
+    return _task(TASKS, probes)

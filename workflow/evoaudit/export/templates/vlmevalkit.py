@@ -1,7 +1,7 @@
 """EvoGUI-Bench for VLMEvalKit: a data set class for each task.
 
 Put this file and evogui_scorer.py into `vlmeval/dataset/`, add its classes to the list of image data sets in `vlmeval/dataset/__init__.py`,
-and set EVOGUI_BENCH to the data set's folder. Data sets: EvoGUI_T1, EvoGUI_T2, EvoGUI_T3.
+and set EVOGUI_BENCH to the data set's folder. Data sets: EvoGUI_T1, EvoGUI_T2, EvoGUI_T3, and EvoGUI_<set>_T1 … of further sets.
 """
 
 import json
@@ -19,7 +19,9 @@ from vlmeval.smp import dump, load
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import evogui_scorer
 
-TASKS = {"EvoGUI_T1": "t1", "EvoGUI_T2": "t2", "EvoGUI_T3": "t3"}
+CONFIGS = ["t1", "t2", "t3"]
+#: Data set → its configuration.
+TASKS = {"_".join(["EvoGUI", *config.split("_")[:-1], config.split("_")[-1].upper()]): config for config in CONFIGS}
 
 
 class EvoGUI(ImageBaseDataset):
@@ -68,7 +70,7 @@ class EvoGUI(ImageBaseDataset):
 
     def evaluate(self, eval_file: str, **judge_kwargs: Any) -> dict[str, float]:
         """Score the answers in VLMEvalKit's file; its column `prediction` is empty where there is none."""
-        task = TASKS[self.dataset_name]
+        task = TASKS[self.dataset_name].split("_")[-1]
         marks = []
         for row in load(eval_file).to_dict("records"):
             text = row.get("prediction")
