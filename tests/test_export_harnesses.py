@@ -1,11 +1,14 @@
 """Other people's programs open the export, and one of them, asking the same server, gets the run's own numbers.
 
-They are wanted in an environment of their own: EVOAUDIT_HARNESSES names its Python (`pip install inspect-ai openai datasets pillow pandas
-mlcroissant`).
+They are wanted in environments of their own: EVOAUDIT_HARNESSES names the Python of one (`pip install inspect-ai openai datasets pillow pandas
+mlcroissant roc-validator cffconvert`), EVOAUDIT_LMMS_EVAL that of one with lmms-eval (0.7.3: `pip install lmms-eval openai filelock==3.16.1`), and
+EVOAUDIT_VLMEVAL that of one with VLMEvalKit (as `pip install ms-vlmeval` packs it).
 """
 
+import base64
 import csv
 import hashlib
+import io
 import json
 import os
 import subprocess
@@ -13,11 +16,16 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from made_export import export, source
 from model_server import Answer, Call, ModelServer, Reply, good
+from PIL import Image
 from served import CANARY, served
 from test_workflow import snakemake
+
+from evoaudit import score
+from evoaudit.export import dataset
 
 pytestmark = pytest.mark.slow
 
@@ -47,18 +55,20 @@ print(json.dumps({"numbers": numbers, "marks": marks}))
 """
 
 
-def needs(*modules: str) -> None:
-    """Skip unless the harnesses' Python has these modules."""
-    done = subprocess.run([PYTHON, "-c", f"import {', '.join(modules)}"], capture_output=True, text=True, check=False)
+def needs(*modules: str, variable: str = "EVOAUDIT_HARNESSES") -> str:
+    """Return the Python that a variable names; skip unless it has these modules."""
+    python = os.environ.get(variable, PYTHON)
+    done = subprocess.run([python, "-c", f"import {', '.join(modules)}"], capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"{PYTHON} has no {' and '.join(modules)}; set EVOAUDIT_HARNESSES to a Python that has")
+        pytest.skip(f"{python} has no {' and '.join(modules)}; set {variable} to a Python that has")
+    return python
 
 
-def run(code: str, *words: str, folder: Path) -> str:
+def run(code: str, *words: str, folder: Path, python: str = PYTHON, place: Path | None = None, **more: str) -> str:
     """Run a program in the harnesses' Python, without this package, and return what it prints."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH",)}
-    environment |= {"OPENAI_API_KEY": "k", "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hf"), "HOME": str(folder)}
-    done = subprocess.run([PYTHON, "-c", code, *words], capture_output=True, text=True, env=environment, cwd=folder, check=False)
+    environment |= {"OPENAI_API_KEY": "k", "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hf"), "HOME": str(folder), **more}
+    done = subprocess.run([python, "-c", code, *words], capture_output=True, text=True, env=environment, cwd=place or folder, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
 
@@ -78,23 +88,69 @@ def shown(call: Call) -> list[str]:
     return parts
 
 
-def said(call: Call) -> Reply:
+def looks(data: bytes) -> str:
+    """Return a picture's pixels, whoever encoded it, as a hash."""
+    with Image.open(io.BytesIO(data)) as picture:
+        return hashlib.sha256(repr(picture.size).encode() + picture.convert("RGB").tobytes()).hexdigest()
+
+
+def answered(texts: list[str], pictures: list[str]) -> tuple[str, str]:
     """Answer by what is shown alone, so that every program that asks the same gets the same: well, badly, oddly, or not at all."""
-    texts = shown(call)
-    pictures = [text for text in texts if text.startswith("data:")]
-    roll = hashlib.sha256("".join(texts).encode()).digest()
-    if '"order"' in texts[1]:
+    asked = "".join(texts)
+    roll = hashlib.sha256("".join([asked, *pictures]).encode()).digest()
+    if '"order"' in asked:
         k = len(pictures)
         order = sorted(range(1, k + 1), key=lambda place: roll[place] if roll[1] % 2 else place)
         answers = [json.dumps({"order": order}), f"```json\n{json.dumps({'order': order})}\n```", f"It is {order}.", '{"order": [1, 1]}']
-    elif '"action"' in texts[1]:
+    elif '"action"' in asked:
         action = ("click", "type", "select")[roll[1] % 3]
         answers = [json.dumps({"action": action, "value": "", "confidence": 0.5}), f"action: {action}", action.upper(), "I cannot say"]
     else:
         label = "AB"[roll[1] % 2]
         answers = [json.dumps({"answer": label, "confidence": 0.7}), f"Candidate {label}", f"not {label}", "A or B"]
     end = {0: "length", 1: "refusal", 2: "filter"}.get(roll[2] % 16, "stop")
-    return good(call.protocol, " " if roll[3] % 16 == 0 else answers[roll[0] % 4], end)
+    return " " if roll[3] % 16 == 0 else answers[roll[0] % 4], end
+
+
+def parts(call: Call) -> tuple[list[str], list[str]]:
+    """Return the texts of a request, and its pictures by what they look like."""
+    everything = shown(call)
+    pictures = [looks(base64.b64decode(one.partition(",")[2])) for one in everything if one.startswith("data:")]
+    return [one for one in everything if not one.startswith("data:")], pictures
+
+
+def said(call: Call) -> Reply:
+    text, end = answered(*parts(call))
+    return good(call.protocol, text, end)
+
+
+def said_whole(call: Call) -> Reply:
+    """Answer without a cut, a filter or a refusal, which some harnesses take for answers."""
+    return good(call.protocol, answered(*parts(call))[0], "stop")
+
+
+def count(folder: Path, config: str, joined: bool = False) -> dict[str, float]:
+    """Return the numbers of one configuration by the run's own rules, from what `said_whole` answers to its rows.
+
+    ``joined``: the system message stands before the prompt, in one text.
+    """
+    marks = []
+    task = dataset.task_of(config)
+    for row in pq.read_table(folder / dataset.file(config)).to_pylist():
+        head = [row["system"] + "\n\n" + row["prompt"]] if joined else [row["system"], row["prompt"]]
+        text, _ = answered([*head, *row["image_labels"]], [looks(one["bytes"]) for one in row["images"]])
+        probe = {**row, "images": row["image_ids"]}
+        vocabulary = tuple(row["options"]) if task == "t2" else None
+        given = {"status": "ok" if text.strip() else "empty", "raw": text}
+        marks.append(score.score(task, probe, given, **({"vocabulary": vocabulary} if vocabulary else {})))
+    there = [mark for mark in marks if mark["status"] != "unanswered"]
+    name = "t2_joint" if task == "t2" else task
+    found = {name: 100 * sum(mark["correct"] for mark in there) / len(there), "unanswered": len(marks) - len(there)}
+    if task == "t2":
+        found["t2_action"] = 100 * sum(mark["action_correct"] for mark in there) / len(there)
+    if taus := [mark["tau"] for mark in there if mark["tau"] is not None]:
+        found["t1_tau"] = sum(taus) / len(taus)
+    return found
 
 
 def test_inspect_asks_the_same_and_gets_the_runs_own_numbers(serve, tmp_path, monkeypatch):
@@ -117,8 +173,6 @@ def test_inspect_asks_the_same_and_gets_the_runs_own_numbers(serve, tmp_path, mo
     for name, column in (("t1", "t1"), ("t2_action", "t2_top1"), ("t2_joint", "t2_joint"), ("t3", "t3"), ("evogain", "evogain")):
         assert numbers[name] == pytest.approx(float(row[column]), abs=1e-9), name
     assert numbers["unanswered"] == int(row["n_unanswered"]) > 0
-    import pyarrow.parquet as pq
-
     scores = {
         f"{one['task']}/{one['instance_id']}": one
         for path in tmp_path.glob("results/score/*/scores.parquet")
@@ -198,6 +252,43 @@ def test_the_tasks_of_lmms_eval_ask_in_order_and_score_by_our_rules(exported, tm
     assert told["t1"][1] == {"t1": 50.0, "t1_tau": 0.0, "unanswered": 0.0}
     assert told["t2"][1] == {"t2_joint": 50.0, "t2_action": 100.0, "unanswered": 0.0}
     assert told["t3"][1] == {"t3": 100.0, "unanswered": 1.0}
+
+
+RUN_LMMS = """
+import runpy, sys
+sys.argv = ["lmms_eval", *sys.argv[1:]]
+runpy.run_module("lmms_eval", run_name="__main__")
+"""
+
+
+def test_lmms_eval_itself_asks_every_row_and_gets_the_count(serve, tmp_path):
+    python = needs("lmms_eval", "openai", variable="EVOAUDIT_LMMS_EVAL")
+    server = serve(said_whole)
+    out = export(tmp_path / "e", source(n=8), sets={"phone": source("phone", n=3)}, pictures="unread")
+    configs = ("t1", "t2", "t3", "phone_t1", "phone_t2", "phone_t3")
+    words = ["--include_path", "harness/lmms-eval", "--tasks", ",".join(f"evogui_{name}" for name in configs), "--model", "openai"]
+    words += [
+        "--model_args",
+        f"model=m,base_url={server.url('chat')},max_retries=1",
+        "--batch_size",
+        "1",
+        "--output_path",
+        str(tmp_path / "r"),
+    ]
+    run(RUN_LMMS, *words, folder=tmp_path, python=python, place=out)
+    (path,) = tmp_path.glob("r/*/*_results.json")
+    found = json.loads(path.read_text())["results"]
+    for name in configs:
+        ours = count(out, name)
+        theirs = {key.partition(",")[0]: value for key, value in found[f"evogui_{name}"].items()}
+        assert {key: theirs[key] for key in ours} == pytest.approx(ours, abs=1e-9), name
+    # The very words and pictures of the rows.
+    asked = {json.dumps(parts(call)) for call in server.calls}
+    rows = [row for name in configs for row in pq.read_table(out / dataset.file(name)).to_pylist()]
+    wanted = {
+        json.dumps(([row["system"], row["prompt"], *row["image_labels"]], [looks(one["bytes"]) for one in row["images"]])) for row in rows
+    }
+    assert asked == wanted and len(server.calls) == len(rows) == 33
 
 
 VLM = """

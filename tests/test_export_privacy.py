@@ -347,19 +347,20 @@ def test_filling_is_one_colour_and_touches_nothing_else():
 
 @pytest.mark.slow
 @pytest.mark.skipif(extras.no_ocr() is not None, reason=f"text in pictures cannot be read here: {extras.no_ocr()}")
-def test_planted_secrets_in_pictures_are_filled_and_none_is_read_again(tmp_path):
+def test_planted_secrets_in_pictures_are_filled_and_none_is_read_again(tmp_path, monkeypatch):
     screens = {
         0: "Signed in as jane.doe@corp.de\nYour order is on its way",
         1: "Card 4111 1111 1111 1111\nCall (212) 736-5000",
         2: "Welcome back, Ada Quill\nNothing else here",
         3: "Blue kettle, 12.00 dollars\nAdd to cart",
+        4: "Hello, Bo Weaver\nNothing else here",
     }
-    logs = source(n=4, typed={2: ("[textbox] Full name", "Ada Quill")}, screens=screens)
+    logs = source(n=5, typed={2: ("[textbox] Full name", "Ada Quill")}, screens=screens)
     words = arguments(tmp_path, logs, side=640)
     assert main(words) == 0
     out = tmp_path / "out"
     told = json.loads((out / "privacy.json").read_text())["masked"]
-    secret = [logs.id(f"web-{i}-3") for i in range(3)]
+    secret = [logs.id(f"web-{i}-3") for i in (0, 1, 2, 4)]
     assert {one["item"] for one in told if one["item"].startswith("picture")} == {f"picture {image}" for image in secret}
     assert {one["rule"] for one in told if one["item"].startswith("picture")} == {"e-mail", "card", "phone", "name"}
     pictures = {
@@ -370,14 +371,14 @@ def test_planted_secrets_in_pictures_are_filled_and_none_is_read_again(tmp_path)
     reader = masking.Reader(None)
     for n, image in enumerate(secret):
         lines = " ".join(line.text for line in reader.read(Image.open(io.BytesIO(pictures[image])).convert("RGB"))).casefold()
-        assert not any(part in lines for part in ("jane", "corp", "4111", "736", "quill")), lines
-        assert ("order", "", "nothing")[n] in lines
+        assert not any(part in lines for part in ("jane", "corp", "4111", "736", "quill", "weaver")), lines
+        assert ("order", "", "nothing", "nothing")[n] in lines
     with prepared.Pictures(tmp_path / "images") as before:
         assert all(before.get(image) == data for image, data in pictures.items() if image not in secret)
-    # Read once: a second export takes the readings that were kept, and writes the same.
-    first = {path.name: path.read_bytes() for path in out.rglob("*.parquet")}
-    kept = sorted((tmp_path / "read").rglob("*.json"))
-    assert len(kept) == 16
+    # Read once, the filled ones too: an export that goes on reads nothing again, and writes the same.
+    first = {path.relative_to(out): path.read_bytes() for path in out.rglob("*.parquet")}
+    assert len(list((tmp_path / "read").rglob("*.json"))) == 20 + len(secret)
+    monkeypatch.setattr(masking.Reader, "read", lambda self, picture: pytest.fail("read again"))
     again = [word if word != str(out) else str(tmp_path / "again") for word in words]
     assert main([*again, "--threads", "2"]) == 0
-    assert {path.name: path.read_bytes() for path in (tmp_path / "again").rglob("*.parquet")} == first
+    assert {path.relative_to(tmp_path / "again"): path.read_bytes() for path in (tmp_path / "again").rglob("*.parquet")} == first
