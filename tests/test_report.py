@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
 from evoaudit import pictures, store
@@ -24,6 +26,7 @@ from evoaudit.report import cases, summary, tables, thumbs, words
 from evoaudit.report import pictures as originals
 from evoaudit.report.examples import spread
 from evoaudit.report.load import Column, Table
+from evoaudit.report.slugs import slugs
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'&{{7*7}}{% raise %} javascript:alert(3)"
 RTL = "\u202eevil\u202c مرحبا بالعالم שלום"
@@ -1057,3 +1060,17 @@ def test_published_manifest_counts_every_finished_stage(tmp_path: Path) -> None:
 def test_run_name_cannot_lead_out_of_the_results(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["publish", f"--run={name}", "--results", str(tmp_path)]) == 2
     assert "cannot name a folder" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+@given(st.lists(st.text(max_size=80), max_size=12), st.text(max_size=80))
+def test_a_slug_is_unique_safe_in_a_path_and_the_same_beside_any_other_name(names, other):
+    found = slugs([*names, "GPT 5", "gpt-5", "gpt 5", "モデル", "../up", "a/b", 'a"b', "index", "nul", "-", ""])
+    assert len({slug.lower() for slug in found.values()}) == len(found)
+    assert all(re.fullmatch(r"[a-z0-9]+([._-][a-z0-9]+)*", slug) and slug != "index" and len(slug) < 80 for slug in found.values())
+    assert found["gpt-5"] == "gpt-5" and found.items() <= slugs([*found, other]).items()
+
+
+def test_a_name_that_ends_as_slugs_of_others_do_is_no_slug_of_its_own():
+    taken = slugs(["GPT 5"])["GPT 5"]
+    found = slugs(["GPT 5", taken])
+    assert found["GPT 5"] == taken and found[taken] != taken
