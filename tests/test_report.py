@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import json
+import posixpath
 import re
 import struct
 import zlib
@@ -22,6 +23,7 @@ from PIL import Image, ImageDraw
 from evoaudit import pictures, store
 from evoaudit.__main__ import main
 from evoaudit.errors import InputError
+from evoaudit.places import trajectory_page
 from evoaudit.report import cases, summary, tables, thumbs, words
 from evoaudit.report import pictures as originals
 from evoaudit.report.examples import spread
@@ -608,9 +610,20 @@ def everything(root: Path) -> list[str]:
 
 
 def build(arguments: list[str], out: Path, **settings: object) -> str:
+    """Build the report and return its front page."""
     given = json.dumps({"name": "demo", "title": None, "max_items": 24} | settings)
     assert main(["report", "--settings", given, "--seed", "7", "--key", "abcdef0123-s7", *arguments, "--out", str(out)]) == 0
-    return (out / "index.html").read_text(encoding="utf-8")
+    return read(out)
+
+
+def read(folder: Path, page: str = "index.html") -> str:
+    return (folder / page).read_text(encoding="utf-8")
+
+
+def pages(folder: Path) -> dict[str, str]:
+    """Return every page but those of single trajectories, by its path."""
+    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.html"))
+    return {page: read(folder, page) for page in found if not page.startswith("trajectories/")}
 
 
 @pytest.fixture(scope="module")
@@ -648,75 +661,89 @@ class Page(HTMLParser):
 
 
 def test_hostile_text_stays_text(run: tuple[list[str], Path, str]) -> None:
-    html = run[2]
-    page = Page(html)
-    assert "alert(1)" in page.text and "{{7*7}}" in page.text
-    assert len(page.all("script")) == 1 and "src" not in page.all("script")[0]
-    for _, attributes in page.elements:
-        assert not [name for name in attributes if name.startswith("on") or name == "style"]
-        assert not (attributes.get("href") or "").startswith("javascript:")
-    assert "\u202e" not in html and "\\u202e" in page.text
-    assert "مرحبا" in page.text
+    found = pages(run[1])
+    assert len(found) == 6 + 5  # four models of the leaderboard, and one that was only scored
+    for name, html in found.items():
+        page = Page(html)
+        assert len(page.all("script")) == 1 and "src" not in page.all("script")[0], name
+        for _, attributes in page.elements:
+            assert not [name for name in attributes if name.startswith("on") or name == "style"]
+            assert not (attributes.get("href") or "").startswith("javascript:")
+        assert "\u202e" not in html
+    said = "".join(Page(html).text for html in found.values())
+    assert "alert(1)" in said and "{{7*7}}" in said and "\\u202e" in said and "مرحبا" in said
 
 
 def test_policy_names_the_only_script_and_style_by_hash(run: tuple[list[str], Path, str]) -> None:
-    html = run[2]
-    policy = next(a["content"] for a in Page(html).all("meta") if a.get("http-equiv") == "Content-Security-Policy")
-    assert policy.startswith("default-src 'none'") and "unsafe" not in policy and "http" not in policy
-    for tag in ("style", "script"):
-        (inside,) = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
-        assert f"{tag}-src 'sha256-{base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'" in policy
+    for html in pages(run[1]).values():
+        policy = next(a["content"] for a in Page(html).all("meta") if a.get("http-equiv") == "Content-Security-Policy")
+        assert policy.startswith("default-src 'none'") and "unsafe" not in policy and "http" not in policy
+        for tag in ("style", "script"):
+            (inside,) = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+            assert f"{tag}-src 'sha256-{base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'" in policy
 
 
 def test_nothing_is_fetched_from_elsewhere(run: tuple[list[str], Path, str]) -> None:
-    page = Page(run[2])
-    for tag, attributes in page.elements:
-        for name in ("src", "href", "srcset", "data", "action", "poster"):
-            assert not re.match(r"[a-z][a-z0-9+.-]*:|//", attributes.get(name) or ""), (tag, attributes)
+    for html in pages(run[1]).values():
+        for tag, attributes in Page(html).elements:
+            for name in ("src", "href", "srcset", "data", "action", "poster"):
+                assert not re.match(r"[a-z][a-z0-9+.-]*:|//", attributes.get(name) or ""), (tag, attributes)
 
 
-def test_every_table_and_figure_is_on_the_page(run: tuple[list[str], Path, str]) -> None:
-    page = Page(run[2])
-    ids = [a["id"] for _, a in page.elements if a.get("id")]
-    assert len(ids) == len(set(ids))
-    assert {f"t-{name}" for name in ("evogui_intervals", "audit_verdicts", "agreement", "drops", "cost", "brand_new")} <= set(ids)
-    assert {"f-evogain_forest", "f-verdicts_by_benchmark", "f-never_heard_of"} <= set(ids)
-    assert "No rows. Nothing was asked of a model." in page.text
-    assert "The first 200 of 300 rows" in page.text
+def test_every_table_and_figure_is_on_one_page(run: tuple[list[str], Path, str]) -> None:
+    shown: list[str] = []
+    for name, html in pages(run[1]).items():
+        ids = [a["id"] for _, a in Page(html).elements if a.get("id")]
+        assert len(ids) == len(set(ids))
+        shown += [id for id in ids if re.fullmatch(r"[tf]-\w+", id) and not name.startswith("models/")]
+    assert sorted(shown) == sorted(
+        [f"t-{name}" for name in ("evogui_intervals", "audit_verdicts", "agreement", "drops", "cost", "brand_new")]
+        + [f"f-{name}" for name in ("evogain_forest", "verdicts_by_benchmark", "never_heard_of")]
+    )
+    assert "No rows. Nothing was asked of a model." in Page(read(run[1], "models.html")).text
+    assert "The first 200 of 300 rows" in Page(read(run[1], "checks.html")).text
 
 
 def test_every_link_leads_somewhere_once_published(run: tuple[list[str], Path, str], tmp_path: Path) -> None:
-    arguments, report, html = run
+    arguments, report, _ = run
     given = {name: arguments[arguments.index(f"--{name}") + 1] for name in ("tables", "figures")}
     assert main(["publish", "--run", "demo", "--results", str(tmp_path), *given.values(), str(report / "manifest.json")]) == 0
-    page, target = Page(html), tmp_path / "runs" / "demo"
-    ids = {a["id"] for _, a in page.elements if a.get("id")}
-    links = {a["href"] for a in page.all("a")} | {a["src"] for a in page.all("img")}
-    for link in sorted(filter(None, links)):
-        assert link[1:] in ids if link.startswith("#") else (target / link).is_file(), link
-    assert {"tables/drops.csv", "figures/evogain_forest.pdf", "manifest.json", "keys.json", "#t-evogui_intervals"} <= links
+    target = tmp_path / "runs" / "demo"
+    found = {name: Page(html) for name, html in pages(target).items()}
+    ids = {name: {a["id"] for _, a in page.elements if a.get("id")} for name, page in found.items()}
+    seen = set()
+    for name, page in found.items():
+        for link in sorted(filter(None, {a["href"] for a in page.all("a")} | {a["src"] for a in page.all("img")})):
+            path, _, mark = link.partition("#")
+            place = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
+            assert (target / place).is_file(), (name, link)
+            assert not mark or mark in ids[place], (name, link)
+            seen.add(f"{place}#{mark}" if mark else place)
+    assert {"tables/drops.csv", "figures/evogain_forest.pdf", "manifest.json", "keys.json", "models.html#t-evogui_intervals"} <= seen
+    assert {"models/beta-9b.html", trajectory_page("web:0"), "index.html#leaderboard"} <= seen
 
 
 def test_pictures_have_words_and_sizes(run: tuple[list[str], Path, str]) -> None:
-    _, report, html = run
-    shots = [a for a in Page(html).all("img") if a["src"].startswith("assets/")]
+    report = run[1]
+    found = [a for html in pages(report).values() for a in Page(html).all("img")]
+    shots = [a for a in found if a["src"].startswith("assets/")]
     assert len(shots) > 30
     for shot in shots:
         with Image.open(report / shot["src"]) as image:
             assert (str(image.width), str(image.height)) == (shot["width"], shot["height"]) and max(image.size) <= thumbs.SIDE
         assert shot["alt"]
-    assert all(a["alt"] for a in Page(html).all("img"))
+    assert all(a["alt"] for a in found)
     assert {path.name for path in (report / "assets" / "thumbs").iterdir()} == {Path(shot["src"]).name for shot in shots}
 
 
 def test_lost_broken_and_outside_pictures_are_said_to_be_missing(run: tuple[list[str], Path, str]) -> None:
-    labels = [a["aria-label"] for a in Page(run[2]).all("div") if a.get("class") == "gone"]
+    labels = [a["aria-label"] for html in pages(run[1]).values() for a in Page(html).all("div") if a.get("class") == "gone"]
     assert "Screen before step 10: no picture" not in labels
     assert "Screen, after, of web:1#10: no picture" in labels
 
 
 def test_record_left_out_shows_the_screens_around_its_step(run: tuple[list[str], Path, str]) -> None:
-    alts = [a["alt"] for a in Page(run[2]).all("img")]
+    alts = [a["alt"] for a in Page(read(run[1], "data.html")).all("img")]
     assert {"Screen, before, of t2 web:0#2", "Screen, after, of t2 web:0#2"} <= set(alts)
 
 
@@ -754,11 +781,13 @@ def test_the_headline_goes_by_trajectories_and_by_tested_differences() -> None:
     pairs.append({"model_a": "b", "model_b": "c", "p": 0.9})
     assert summary._leading(rows, pairs).endswith("clear of every other model.")
     pairs[1]["p"] = 0.03  # two claims at 0.03 are no sure ones by Holm
-    assert summary._leading(rows, pairs).endswith("2 other models cannot be told apart from it by the differences over shared resamples.")
+    assert summary._leading(rows, pairs).endswith(
+        "2 other models cannot be told apart from it by the differences over shared resamples: b and c."
+    )
 
 
 def test_examples_show_answers_and_evidence(run: tuple[list[str], Path, str]) -> None:
-    text = re.sub(r"\s+", " ", Page(run[2]).text)
+    text = re.sub(r"\s+", " ", Page(read(run[1], "questions.html") + read(run[1], "audit.html")).text)
     for said in (
         "2 → 3 → 1",
         "type “red kettle”",
@@ -775,18 +804,18 @@ def test_examples_show_answers_and_evidence(run: tuple[list[str], Path, str]) ->
 
 
 def test_wrong_verdicts_come_first(run: tuple[list[str], Path, str]) -> None:
-    order = re.findall(r'<span class="verdict (\w*)">', run[2])
+    order = re.findall(r'<span class="verdict (\w*)">', read(run[1], "audit.html"))
     assert order == ["efn", "broken", "unclear", "gf", "gf"]
 
 
 def test_steps_that_raters_or_rules_point_at_are_marked(run: tuple[list[str], Path, str]) -> None:
-    first = run[2].split('id="case-1"')[1].split('id="case-2"')[0]
+    first = read(run[1], "audit.html").split('id="case-1"')[1].split('id="case-2"')[0]
     marked = re.findall(r'class="step evidence">.*?<figcaption>(step \d+)</figcaption>', first, re.DOTALL)
     assert marked == ["step 3", "step 6", "step 7"] and "<figcaption>at the end</figcaption>" in first and ">2 more<" in first
 
 
 def test_labels_of_people_stand_beside_those_of_judges(run: tuple[list[str], Path, str]) -> None:
-    first = run[2].split('id="case-1"')[1].split('id="case-2"')[0]
+    first = read(run[1], "audit.html").split('id="case-1"')[1].split('id="case-2"')[0]
     assert re.findall(r'<th scope="row"><bdi>(.*?)</bdi>', first) == ["final", "human-1 (human, informed)", "rules (screenshots and text)"]
     assert "the shop is closed" in first
 
@@ -810,14 +839,15 @@ def test_statistics_alone_make_a_page(tmp_path: Path) -> None:
 
 
 def test_no_examples_are_shown_when_none_are_wanted(run: tuple[list[str], Path, str], tmp_path: Path) -> None:
-    html = build(run[0], tmp_path / "out", max_items=0)
-    assert "examples-" not in html and not list((tmp_path / "out" / "assets" / "thumbs").iterdir())
+    build(run[0], tmp_path / "out", max_items=0)
+    assert "examples-" not in "".join(pages(tmp_path / "out").values()) and not list((tmp_path / "out" / "assets" / "thumbs").iterdir())
 
 
 def test_page_is_bounded_whatever_the_run_holds(run: tuple[list[str], Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evoaudit.report.page.WEIGHT", 90_000)
-    html = build(run[0], tmp_path / "out")
-    assert len(html.encode()) <= 90_000 and "t-brand_new" in html
+    monkeypatch.setattr("evoaudit.report.page.WEIGHT", 60_000)
+    build(run[0], tmp_path / "out")
+    sizes = {name: len(html.encode()) for name, html in pages(tmp_path / "out").items()}
+    assert max(sizes.values()) <= 60_000 and "t-brand_new" in read(tmp_path / "out", "checks.html")
 
 
 def test_missing_statistics_are_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

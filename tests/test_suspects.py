@@ -141,7 +141,7 @@ def test_a_page_of_its_own_fetches_nothing_and_shows_hostile_text_as_text(report
 
 
 def test_pages_are_linked_from_the_report(report):
-    text = (report / "index.html").read_text(encoding="utf-8")
+    text = (report / "audit.html").read_text(encoding="utf-8")
     assert trajectory_page("web:0") in text
 
 
@@ -180,7 +180,7 @@ def test_the_draw_counts_every_considered_trajectory_once(simulated):
 def test_what_a_run_has_nothing_for_comes_last_in_its_report(simulated, tmp_path):
     given = ["--stats", str(simulated / "stats" / "manifest.json"), "--sample", str(simulated / "sample" / "manifest.json")]
     text = build(given, tmp_path / "report")
-    places = [text.index(f'<section id="{name}"') for name in ("verdicts", "data", "leaderboard", "questions")]
+    places = [text.index(f'<section id="{name}"') for name in ("verdicts", "leaderboard", "data")]
     assert places == sorted(places)
 
 

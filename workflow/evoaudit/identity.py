@@ -28,7 +28,7 @@ FORMAT = {
     "stats": 6,
     "tables": 3,
     "figures": 4,
-    "report": 3,
+    "report": 4,
     "export": 4,
 }
 

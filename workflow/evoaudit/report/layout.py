@@ -4,10 +4,56 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Page:
+    """One page of sections: its file, its word in the navigation, its heading and what it answers."""
+
+    file: str
+    word: str
+    title: str
+    intro: str
+
+
+#: The pages beside the front one, in reading order.
+PAGES = {
+    "models": Page(
+        "models.html",
+        "Models",
+        "Models compared",
+        "Every table and figure that sets models side by side. Each model’s name leads to a page of its own.",
+    ),
+    "audit": Page(
+        "audit.html",
+        "Verdicts",
+        "The verdict audit",
+        "What a benchmark released, what raters found when they looked again, and what that does to scores and ranks.",
+    ),
+    "questions": Page(
+        "questions.html",
+        "Questions",
+        "What models were asked",
+        "Three kinds of question are cut from logged trajectories, and the log itself holds the answers.",
+    ),
+    "data": Page(
+        "data.html",
+        "Data",
+        "What was read, and what was left out",
+        "Every record read was either kept or left out for a stated reason; nothing is left out silently.",
+    ),
+    "checks": Page(
+        "checks.html",
+        "Checks",
+        "Checks and background",
+        "What the numbers hang on, which printed figures of the papers can be recomputed, and how the papers frame the field.",
+    ),
+}
+
+
+@dataclass(frozen=True)
 class Section:
     """One heading of the report: what it answers, then its tables, figures and examples in reading order."""
 
     id: str
+    page: str
     title: str
     intro: str
     tables: tuple[str, ...] = ()
@@ -17,7 +63,8 @@ class Section:
 SECTIONS = (
     Section(
         "leaderboard",
-        "Who leads, and how surely",
+        "models",
+        "The leaderboard in full",
         "EvoGain is the mean of three scores, each rescaled so that guessing is 0 and a perfect score is 100. Overlapping "
         "intervals do not settle which of two models is better; the table of pairwise differences does.",
         ("evogui_intervals", "evogui_main", "answers", "baselines"),
@@ -25,6 +72,7 @@ SECTIONS = (
     ),
     Section(
         "differences",
+        "models",
         "Where models differ",
         "The same answers, cut by kind of question, picture size, control condition and confidence.",
         (
@@ -45,13 +93,14 @@ SECTIONS = (
     ),
     Section(
         "questions",
-        "What was asked",
-        "Three kinds of question are cut from logged trajectories, and the log itself holds the answers: T1 asks for the order of "
-        "shuffled screens, T2 for the action between two screens, T3 which of two screens follows an action.",
+        "questions",
+        "The questions in numbers",
+        "T1 asks for the order of shuffled screens, T2 for the action between two screens, T3 which of two screens follows an action.",
         ("split", "domains", "t3_review", "action_map", "split_sets", "other_sets"),
     ),
     Section(
         "verdicts",
+        "audit",
         "Which verdicts to distrust",
         "A benchmark's verdict is wrong when its checker rejected work that did the task (an evaluator false negative) or when the "
         "task could not be done at all (a broken task). Only the rest are failures of the agent.",
@@ -60,6 +109,7 @@ SECTIONS = (
     ),
     Section(
         "raters",
+        "audit",
         "How far the raters agree",
         "Agreement beyond chance, rater by rater. Low agreement means that a label depends on who gave it.",
         ("agreement", "annotator_rates", "evidence_ablation", "judge_consistency", "planted_orders", "human_agreement"),
@@ -67,6 +117,7 @@ SECTIONS = (
     ),
     Section(
         "signals",
+        "audit",
         "What can be found without a model",
         "A repeated action on an unchanged screen, a challenge page, an answer that matches the reference in another form: rules find "
         "these at no cost. Here they are compared with what is known about each trajectory.",
@@ -75,6 +126,7 @@ SECTIONS = (
     ),
     Section(
         "sensitivity",
+        "checks",
         "What the numbers hang on",
         "Some choices nobody can prove right: how ties are broken, what a missing answer counts as, what is resampled. Here each is made "
         "otherwise, and everything else stays as it is.",
@@ -82,19 +134,30 @@ SECTIONS = (
     ),
     Section(
         "cost",
-        "What it cost, and how long it took",
-        "Tokens, money and time, where the logs or the providers state them.",
-        ("cost", "agent_cost", "timing", "deadline_curve"),
-        ("cost_frontier", "agent_frontier", "success_deadline"),
+        "models",
+        "What the answers cost",
+        "Tokens and money, where the providers state them.",
+        ("cost",),
+        ("cost_frontier",),
+    ),
+    Section(
+        "agents",
+        "audit",
+        "What an agent’s success costs, and how long it takes",
+        "Money and time of the logged attempts, where the logs or a file of measurements state them.",
+        ("agent_cost", "timing", "deadline_curve"),
+        ("agent_frontier", "success_deadline"),
     ),
     Section(
         "data",
-        "What was read, and what was left out",
-        "Every record read was either kept or left out for a stated reason.",
+        "data",
+        "Counts, by stage and by reason",
+        "What a stage reads is what it keeps plus what it leaves out, or the column `reconciles` says no.",
         ("ingest", "alignment", "drops"),
     ),
     Section(
         "background",
+        "checks",
         "Background, and the papers' own figures",
         "How the two papers frame the field, and which of their printed figures follow from their own tables.",
         ("published_check", "landscape", "design_guidelines", "mast_map"),
@@ -103,7 +166,7 @@ SECTIONS = (
 )
 
 #: Tables and figures no section names, so that none is ever left out of the page.
-REST = Section("more", "More tables", "Further tables of this run.")
+REST = Section("more", "checks", "More tables", "Further tables of this run.")
 
 #: Figure → (title, what it shows), where the figures' own folder does not say.
 FIGURES = {

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -132,6 +133,17 @@ def _head(path: Path, rows: int) -> tuple[list[str], list[dict], int]:
         raise InputError(path, f"not a readable Parquet file ({one_line(str(error), 120)})", "delete its folder and run again") from None
 
 
+def table(folder: Path, name: str, columns: Sequence[str] | None, keep: pc.Expression | None = None) -> pa.Table:
+    """Read columns of a table (all if None), only rows that ``keep`` holds for."""
+    path = Path(folder) / f"{name}.parquet"
+    try:
+        return ds.dataset(path, format="parquet").to_table(columns=list(columns) if columns else None, filter=keep, batch_size=1024)
+    except FileNotFoundError:
+        raise InputError(path, "file not found", "run the stage that writes it") from None
+    except (OSError, ValueError) as error:
+        raise InputError(path, f"not a readable Parquet file ({one_line(str(error), 120)})", "delete its folder and run again") from None
+
+
 def rows(folders: Iterable[Path], name: str, columns: Sequence[str] | None = None, **isin: Iterable) -> list[dict]:
     """Read a table of several folders, only rows whose columns hold one of the given values, without holding the rest in memory."""
     found: list[dict] = []
@@ -143,16 +155,7 @@ def rows(folders: Iterable[Path], name: str, columns: Sequence[str] | None = Non
         test = pc.field(column).isin(values)
         keep = test if keep is None else keep & test
     for folder in folders:
-        path = Path(folder) / f"{name}.parquet"
-        try:
-            table = ds.dataset(path, format="parquet").to_table(columns=list(columns) if columns else None, filter=keep, batch_size=1024)
-        except FileNotFoundError:
-            raise InputError(path, "file not found", "run the stage that writes it") from None
-        except (OSError, ValueError) as error:
-            raise InputError(
-                path, f"not a readable Parquet file ({one_line(str(error), 120)})", "delete its folder and run again"
-            ) from None
-        found += table.to_pylist()
+        found += table(folder, name, columns, keep).to_pylist()
     return found
 
 

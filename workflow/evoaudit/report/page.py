@@ -1,26 +1,30 @@
-"""The page: every table, figure and example of a run in one static file that needs no server."""
+"""The report: a front page, pages of tables, one for every model, and one for every trajectory somebody should look at."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evoaudit.jsonfile import read_json
-from evoaudit.report import cases, drops, inline, layout, load, questions, tables, trajectories
+from evoaudit.places import ITEMS
+from evoaudit.report import board, cases, distrust, drops, layout, load, models, questions, tables, trajectories
 from evoaudit.report import summary as summaries
 from evoaudit.report.load import Inputs
 from evoaudit.report.pictures import want_originals, want_prepared
+from evoaudit.report.site import Site
 from evoaudit.report.thumbs import Thumbs
-from evoaudit.report.words import code, count, plain, settings
+from evoaudit.report.words import plain, settings
 
-TEMPLATES = Path(__file__).parent / "templates"
-#: Bytes the page may weigh; examples and rows are halved until it does.
-WEIGHT = 3_000_000
+#: Bytes a page may weigh, and the front one; rows and examples are halved until it does.
+WEIGHT, FRONT = 3_000_000, 1_500_000
+#: Models, agents and reasons listed on the front page and in the audit's charts.
+LINES, AGENTS, REASONS = 500, 200, 8
 TASKS = {
     "t1": ("T1", "In which order were these screens seen?"),
     "t2": ("T2", "Which action led from the first screen to the second?"),
     "t3": ("T3", "Which screen, A or B, follows from the first?"),
 }
-DOWNLOADS = (("csv", "CSV"), ("parquet", "Parquet"), ("tex", "TeX"), ("md", "Markdown"))
+DOWNLOADS = (("csv", "CSV"), ("parquet", "Parquet"), ("md", "Markdown"), ("tex", "LaTeX"))
 DRAWINGS = (("svg", "SVG"), ("pdf", "PDF"), ("png", "PNG"))
 
 
@@ -38,7 +42,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Part:
-    """A section of the page with what there is for it."""
+    """A section of a page with what there is for it."""
 
     section: layout.Section
     tables: tuple[tables.View, ...]
@@ -56,10 +60,21 @@ class Key:
     counts: str
 
 
+@dataclass(frozen=True)
+class Download:
+    """A table or figure in every form it comes in: (path, word). ``page`` shows it."""
+
+    name: str
+    title: str
+    page: str
+    n: int | None
+    files: tuple[tuple[str, str], ...]
+
+
 def build(
     folder: Path, inputs: Inputs, *, name: str, title: str | None, max_items: int, seed: int | None, threads: int = 1
 ) -> dict[str, Any]:
-    """Write ``index.html`` and its pictures into ``folder``; return the run's totals.
+    """Write every page and its pictures into ``folder``; return the run's totals.
 
     The files depend on the inputs, the settings and the seed alone.
     """
@@ -72,35 +87,135 @@ def build(
     thumbs = Thumbs(folder)
     _pictures(thumbs, inputs, asked, audited, dropped, threads)
     summary = summaries.summarise(inputs, found, seed, name)
-    page = _page(inputs, summary, name, title)
-    share = 1
-    while True:
-        context = _cut(asked, audited, dropped, share)
-        html = _render(
-            "index.html.j2",
-            {**page, **context, "parts": parts(inputs, found, load.ROWS // share, _with_examples(context)), "thumb": thumbs.get},
-        )
-        if len(html.encode()) <= WEIGHT or share >= load.ROWS:
-            break
-        share *= 2
-    (folder / "index.html").write_text(html, encoding="utf-8", newline="\n")
-    thumbs.drop(_shown(context))
-    trajectories.write(folder, inputs, paged, plain(name, 80), threads)
+    items = (folder / ITEMS).is_file()
+    told = models.Models(inputs, found, draw, items=items, limit=max_items)
+    figures = drawn(inputs.figures)
+    site = Site(folder, plain(name, 80), plain(title or f"EvoAudit: {name}", 200), summary.simulated, _pages(found, items))
+    boards = board.boards(inputs, told.pages, LINES)
+    front = _front(inputs, found, figures, summary, boards)
+    site.write("index.html", _fitting(FRONT, lambda share: site.render("index.html.j2", "index.html", _first(front, share))))
+    shown: set[str] = set()
+    for page in layout.PAGES:
+        html, pictures = _page(site, page, inputs, found, figures, told, (asked, audited, dropped), thumbs)
+        site.write(layout.PAGES[page].file, html)
+        shown |= pictures
+    thumbs.drop(shown)
+    lines = {line.model: line for one in boards[:1] for line in one.lines}
+    for model, file in told.pages.items():
+        made = models.made(told, model, lines.get(model))
+        site.write(file, site.render("model.html.j2", file, {"m": made, "board": boards[0] if boards else None}, heading=made.name))
+    trajectories.write(folder, inputs, paged, site.name, threads)
     return summary.totals
 
 
-def _cut(asked: dict, audited: tuple, dropped: tuple, share: int) -> dict[str, Any]:
-    """Return the examples, the first of every ``share`` of them."""
+def _pages(found: Mapping[str, load.Table], items: bool) -> tuple[tuple[str, str], ...]:
+    """Return (file, word) of every page the navigation lists."""
+    listed = [("index.html", "Overview")]
+    for id, page in layout.PAGES.items():
+        if id == "data" and items:
+            listed.append((ITEMS, "Browse questions"))
+        listed.append((page.file, page.word))
+    return tuple(listed)
 
-    def first(items: list) -> list:
-        return items[: -(-len(items) // share)]
+
+def _fitting(weight: int, render: Callable[[int], str]) -> str:
+    """Return what ``render`` makes of the largest share, one in every 1, 2, 4 … that fits."""
+    share = 1
+    while True:
+        html = render(share)
+        if len(html.encode()) <= weight or share >= load.ROWS:
+            return html
+        share *= 2
+
+
+def _front(
+    inputs: Inputs, found: dict[str, load.Table], figures: list[Figure], summary: summaries.Summary, boards: list[board.Board]
+) -> dict[str, Any]:
+    """Return what the front page shows."""
+    left_out = found.get("drops")
+    # Candidates that no quota had room for are no loss of data, so they come last.
+    reasons = sorted(
+        left_out.rows if left_out else (), key=lambda row: (row.get("unit") == "candidate", -(row.get("n") or 0), str(row.get("reason")))
+    )
+    return {
+        "summary": summary,
+        "boards": boards,
+        "kinds": distrust.kinds(inputs),
+        "rates": distrust.rates(inputs),
+        "keys": keys(inputs),
+        "methods": layout.METHODS,
+        "downloads": downloads(inputs, found, figures),
+        "reasons": [
+            (*(plain(row.get(column) or "", 60).replace("_", " ") for column in ("reason", "unit", "source")), row.get("n") or 0)
+            for row in reasons[:REASONS]
+        ],
+        "n_reasons": left_out.n if left_out else 0,
+        "sources": _sources(found),
+    }
+
+
+def _sources(found: Mapping[str, load.Table]) -> list[tuple[str, str, str, str]]:
+    """Return of each source: its name, the trajectories and pictures kept, and whether pictures stand at their actions."""
+    kept: dict[str, dict[str, str]] = {}
+    for row in found["ingest"].rows if "ingest" in found else ():
+        if row.get("stage") == "normalise" and row.get("read") is not None and row.get("kept") is not None:
+            kept.setdefault(str(row.get("source")), {})[str(row.get("unit"))] = f"{row['kept']:,} of {row['read']:,}"
+    stand: dict[str, str] = {}
+    for row in found["alignment"].rows if "alignment" in found else ():
+        if not row.get("control"):
+            advice = row.get("advice") if row.get("verdict") != "aligned" else ""
+            stand[str(row.get("source"))] = ": ".join(plain(part, 200) for part in (row.get("verdict"), advice) if part)
+    return [(plain(name, 60), units.get("trajectory", ""), units.get("picture", ""), stand.get(name, "")) for name, units in kept.items()]
+
+
+def _first(front: dict[str, Any], share: int) -> dict[str, Any]:
+    """Return the front page's lists, the first of every ``share`` of their rows."""
+    return {**front, "most": -(-LINES // share), "most_keys": -(-LINES // share)}
+
+
+def _page(
+    site: Site,
+    id: str,
+    inputs: Inputs,
+    found: dict[str, load.Table],
+    figures: list[Figure],
+    told: models.Models,
+    examples: tuple[dict, tuple, tuple],
+    thumbs: Thumbs,
+) -> tuple[str, set[str]]:
+    """Return a page of sections, and the pictures on it."""
+    page = layout.PAGES[id]
+    context: dict[str, Any] = {}
+
+    def render(share: int) -> str:
+        context.clear()
+        context.update(_cut(*examples, share, id))
+        shown = {
+            **context,
+            "parts": parts(found, figures, id, load.ROWS // share, _with_examples(context), told.pages),
+            "ends": {download.name: download.files for download in downloads(inputs, found, [])},
+            "page": page,
+            "corrected": distrust.corrected(inputs, AGENTS // share) if id == "audit" else [],
+            "items": ITEMS if told.items else "",
+        }
+        return site.render("sections.html.j2", page.file, shown, heading=page.title, tagline=page.intro, thumb=thumbs.get)
+
+    html = _fitting(WEIGHT, render)
+    return html, _shown(context)
+
+
+def _cut(asked: dict, audited: tuple, dropped: tuple, share: int, page: str) -> dict[str, Any]:
+    """Return the examples of a page, the first of every ``share`` of them."""
+
+    def first(items: list, where: str) -> list:
+        return items[: -(-len(items) // share)] if where == page else []
 
     return {
-        "n_questions": sum(len(items) for items, _ in asked.values()),
-        "groups": [(task, *TASKS[task], first(items), total) for task, (items, total) in asked.items()],
-        "cases": first(audited[0]),
+        "n_questions": sum(len(items) for items, _ in asked.values()) if page == "questions" else 0,
+        "groups": [(task, *TASKS[task], first(items, "questions"), total) for task, (items, total) in asked.items()],
+        "cases": first(audited[0], "audit"),
         "n_cases": audited[1],
-        "drops": first(dropped[0]),
+        "drops": first(dropped[0], "data"),
         "n_drops": dropped[1],
     }
 
@@ -132,13 +247,14 @@ def _with_examples(context: dict) -> set[str]:
     return {section for section, examples in shown.items() if examples}
 
 
-def parts(inputs: Inputs, found: dict[str, load.Table], limit: int, kept: set[str]) -> list[Part]:
-    """Return the sections with their tables and figures, those named in ``kept`` even without; what no section names comes last."""
-    figures = {figure.name: figure for figure in drawn(inputs.figures)}
+def parts(found: dict[str, load.Table], drawn: list[Figure], page: str, limit: int, kept: set[str], links: Mapping[str, str]) -> list[Part]:
+    """Return a page's sections with their tables and figures, those named in ``kept`` even without; what no section names comes last."""
+    figures = {figure.name: figure for figure in drawn}
     named_tables = {name for section in layout.SECTIONS for name in section.tables}
     named_figures = {name for section in layout.SECTIONS for name in section.figures}
     rest = layout.Section(
         layout.REST.id,
+        layout.REST.page,
         layout.REST.title,
         layout.REST.intro,
         tuple(name for name in found if name not in named_tables),
@@ -147,12 +263,13 @@ def parts(inputs: Inputs, found: dict[str, load.Table], limit: int, kept: set[st
     made = [
         Part(
             section,
-            tuple(tables.view(found[name], limit) for name in section.tables if name in found),
+            tuple(tables.view(found[name], limit, links) for name in section.tables if name in found),
             tuple(figures[name] for name in section.figures if name in figures),
         )
         for section in (*layout.SECTIONS, rest)
+        if section.page == page
     ]
-    # What this run has nothing for comes last: an audit alone does not begin with a leaderboard of no models.
+    # What this run has nothing for comes last.
     made.sort(key=lambda part: part.section.id not in kept and all(view.table.simulated == "n/a" for view in part.tables))
     return [part for part in made if part.tables or part.figures or part.section.id in kept]
 
@@ -205,36 +322,20 @@ def keys(inputs: Inputs) -> list[Key]:
     return made
 
 
-def _page(inputs: Inputs, summary: summaries.Summary, name: str, title: str | None) -> dict[str, Any]:
-    return {
-        "name": plain(name, 80),
-        "title": plain(title or f"EvoAudit: {name}", 200),
-        "summary": summary,
-        "keys": keys(inputs),
-        "methods": layout.METHODS,
-        "downloads": _downloads(inputs.tables),
-        "count": count,
-    }
+def downloads(inputs: Inputs, found: Mapping[str, load.Table], figures: list[Figure]) -> list[Download]:
+    """Return every table, then every figure, with the files it comes in."""
+    pages = {name: section.page for section in layout.SECTIONS for name in (*section.tables, *section.figures)}
 
+    def where(name: str, mark: str) -> str:
+        return f"{layout.PAGES[pages.get(name, layout.REST.page)].file}#{mark}-{name}"
 
-def _downloads(folder: Path | None) -> dict[str, list[tuple[str, str]]]:
-    """Return table name → the (ending, word) of each file it comes in."""
-    if folder is None:
-        return {}
-    found: dict[str, list[tuple[str, str]]] = {}
-    for end, word in DOWNLOADS:
-        for path in sorted(folder.glob(f"*.{end}")):
-            found.setdefault(path.stem, []).append((end, word))
-    return found
-
-
-def _render(template: str, context: dict[str, Any]) -> str:
-    """Render a template of the report."""
-    return inline.render(
-        TEMPLATES / template,
-        context,
-        style="report.css",
-        script="report.js",
-        filters={"code": code},
-        tests={"a_step": lambda value: isinstance(value, cases.Shot), "shown": lambda picture: context["thumb"](picture) is not None},
-    )
+    made = []
+    for name, table in found.items():
+        files = tuple(
+            (f"tables/{name}.{end}", word) for end, word in DOWNLOADS if inputs.tables and (inputs.tables / f"{name}.{end}").is_file()
+        )
+        made.append(Download(name, plain(table.title, 160), where(name, "t"), table.n, files))
+    for figure in figures:
+        files = tuple((f"figures/{figure.name}.{end}", word) for end, word in figure.ends)
+        made.append(Download(figure.name, figure.title, where(figure.name, "f"), None, files))
+    return made

@@ -5,41 +5,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evoaudit.jsonfile import read_json
-from evoaudit.report import load
-from evoaudit.report.layout import BASELINE
+from evoaudit.report import board, load
 from evoaudit.report.load import Inputs, Table
 from evoaudit.report.words import count, listed, number, plain
-from evoaudit.stats import holm
 
-#: Lines of the leaderboard in the summary.
-LEADERS = 5
-#: Adjusted p-value from which two models are not told apart.
-SURE = 0.05
-
-
-@dataclass(frozen=True)
-class Leader:
-    """One line of the leaderboard: scores in percent, ends of the bar in percent of the axis."""
-
-    rank: str
-    model: str
-    score: str
-    interval: str
-    at: float
-    low: float
-    high: float
+#: Models named that cannot be told from the leader.
+TIES = 8
 
 
 @dataclass
 class Summary:
-    """The first screen of the report."""
+    """The first screen of the report: what came of the run, and what the run was."""
 
+    #: Who leads, and how surely.
+    leading: list[str] = field(default_factory=list)
+    #: What the audit found.
     sentences: list[str] = field(default_factory=list)
+    #: What ran, on what.
+    ran: list[str] = field(default_factory=list)
     numbers: list[tuple[str, str]] = field(default_factory=list)
-    leaders: list[Leader] = field(default_factory=list)
-    zero: float = 0.0
-    #: What the leaders' intervals resample.
-    resampled: str = ""
     simulated: str = ""
     totals: dict[str, Any] = field(default_factory=dict)
 
@@ -49,7 +33,7 @@ def summarise(inputs: Inputs, tables: dict[str, Table], seed: int | None, name: 
     found = Summary()
     _what_ran(found, inputs, seed, name)
     _questions(found, inputs)
-    _leaders(found, tables)
+    _leaders(found, inputs)
     _wrong(found, tables, _manifests((inputs.final,) if inputs.final else ()))
     _doubtful(found, tables)
     _simulated(found, inputs, tables)
@@ -72,20 +56,18 @@ def _what_ran(found: Summary, inputs: Inputs, seed: int | None, name: str) -> No
     found.totals |= {"read": total, "sources": len(inputs.normalised)}
     drawn = f" with seed {seed}" if seed is not None else ""
     if not inputs.normalised:
-        found.sentences.append(
-            f"Run {plain(name)}{drawn} read no trajectories; what is below follows from labels and printed figures alone."
-        )
+        found.ran.append(f"Run {plain(name)}{drawn} read no trajectories; what is below follows from labels and printed figures alone.")
         return
     whole = total.get("trajectory", {"read": 0, "kept": 0, "dropped": 0})
     read, sources = count(whole["read"], "trajectory", "trajectories"), count(len(inputs.normalised), "source")
-    found.sentences.append(f"Run {plain(name)}{drawn} read {read} from {sources}: {whole['kept']:,} kept, {whole['dropped']:,} left out.")
+    found.ran.append(f"Run {plain(name)}{drawn} read {read} from {sources}: {whole['kept']:,} kept, {whole['dropped']:,} left out.")
     finer = []
     if "transition" in total:
         finer.append(f"{total['transition']['kept']:,} of {count(total['transition']['read'], 'step')} lie between two usable screens")
     if "picture" in total:
         finer.append(f"{total['picture']['kept']:,} of {count(total['picture']['read'], 'picture')} could be opened")
     if finer:
-        found.sentences.append(f"{listed(finer)}; what was left out is listed with its reasons below.")
+        found.ran.append(f"{listed(finer)}; what was left out is listed with its reasons.")
     found.numbers += [("trajectories read", f"{whole['read']:,}"), ("kept", f"{whole['kept']:,}"), ("left out", f"{whole['dropped']:,}")]
 
 
@@ -97,80 +79,49 @@ def _questions(found: Summary, inputs: Inputs) -> None:
     if inputs.mined:
         parts = [f"{count(n, 'question')} of {task.upper()}" for task, n in asked.items()]
         answered = f"; {count(len(models), 'model')} answered them" if models else ""
-        found.sentences.append(f"From them came {listed(parts)}{answered}.")
+        found.ran.append(f"From them came {listed(parts)}{answered}.")
         found.numbers.append(("questions", f"{sum(asked.values()):,}"))
     if models:
         found.numbers.append(("models", f"{len(models):,}"))
 
 
-def _leaders(found: Summary, tables: dict[str, Table]) -> None:
-    table = tables.get("evogui_intervals")
-    rows = [row for row in (table.rows if table else ()) if row.get("evogain") is not None]
-    rows.sort(key=lambda row: (-row["evogain"], str(row.get("model"))))
+def _leaders(found: Summary, inputs: Inputs) -> None:
+    rows = board.standings(inputs)
     if not rows:
         return
-    shown = rows[:LEADERS]
-    # Items of one trajectory are right or wrong together, so the clustered intervals are the ones to believe.
-    which = "cluster" if all(row.get("cluster_low") is not None for row in shown) else "evogain"
-    found.resampled = {"cluster": "trajectories resampled", "evogain": "items resampled"}[which]
-    bounds = {id(row): (row.get(f"{which}_low"), row.get(f"{which}_high")) for row in shown}
-    ends = [value for row in shown for value in (row["evogain"], *bounds[id(row)]) if value is not None]
-    lowest, highest = min(0.0, *ends), max(1.0, *ends)
-
-    def at(value: float | None) -> float:
-        return round(100 * ((value if value is not None else 0.0) - lowest) / (highest - lowest), 2)
-
-    found.zero = at(0.0)
-    for row in shown:
-        low, high = bounds[id(row)]
-        place = number(row.get("rank"), 0)
-        if row.get("rank_low") is not None and row.get("rank_high") is not None and row["rank_low"] != row["rank_high"]:
-            place += f" ({number(row['rank_low'], 0)}–{number(row['rank_high'], 0)})"
-        found.leaders.append(
-            Leader(
-                place,
-                plain(row.get("model"), 60),
-                number(row["evogain"], 1),
-                f"{number(low, 1)} to {number(high, 1)}" if low is not None and high is not None else "",
-                at(row["evogain"]),
-                at(row["evogain"] if low is None else low),
-                at(row["evogain"] if high is None else high),
+    models = board.competing(rows)
+    found.leading.append(_leading(rows, board.against(inputs, models[0]["model"]) if models else ()))
+    first = models[0] if models else {}
+    if len(models) > 1 and first.get("p_best") is not None:
+        said = f"It comes out best in {number(first['p_best'], 1)} % of the resamples"
+        if first.get("rank_low") is not None and first.get("rank_high") is not None:
+            low, high = number(first["rank_low"], 0), number(first["rank_high"], 0)
+            said += (
+                f", and the interval of its rank is {low} to {high}" if low != high else f", and its rank is {low} in nearly all of them"
             )
-        )
-    apart = tables.get("pairwise_models")
-    found.sentences.append(_leading(rows, apart.rows if apart else ()))
+        found.leading.append(said + ".")
 
 
 def _leading(rows: list[dict], pairs: Sequence[dict] = ()) -> str:
-    """Say which model leads, how surely, and how many others the tests of differences (or else its interval) do not set apart from it."""
-    models = [row for row in rows if row.get("group") != BASELINE]
+    """Say which model leads, how surely, and which others the tests of differences (or else its interval) do not set apart from it."""
+    models = board.competing(rows)
     first, *others = models or rows
     said = f"an EvoGain of {number(first['evogain'], 1)}"
-    clustered = first.get("cluster_low") is not None and first.get("cluster_high") is not None
-    which, resampled = ("cluster", "trajectories") if clustered else ("evogain", "items")
+    which = board.believed(first)
     low, high = (first.get(f"{which}_{end}") for end in ("low", "high"))
     if low is not None and high is not None:
+        resampled = {"cluster": "trajectories", "evogain": "items"}[which]
         said += f" (interval over {resampled}: {number(low, 1)} to {number(high, 1)})"
     name = plain(first.get("model"), 60)
     if not models:
         return f"Only built-in baselines answered; of them {name} scores highest, with {said}."
-    against = [row["p"] for row in pairs if first["model"] in (row["model_a"], row["model_b"])]
-    if len(against) == len(others):
-        # As many claims as there are others, so these are what is adjusted for.
-        near, how = sum(p >= SURE for p in holm(against)), "by the differences over shared resamples"
-    else:
-        near, how = sum(low is not None and _reaches(row, which, low) for row in others), "by their intervals"
+    near, how = board.tied(models, pairs)
     if near:
-        said += f"; {count(near, 'other model')} cannot be told apart from it {how}"
-    elif others and (against or low is not None):
+        names = [plain(row.get("model"), 60) for row in near[:TIES]] + ([f"{len(near) - TIES:,} more"] if len(near) > TIES else [])
+        said += f"; {count(len(near), 'other model')} cannot be told apart from it {how}: {listed(names)}"
+    elif others and (pairs or low is not None):
         said += ", clear of every other model"
     return f"{name} leads with {said}."
-
-
-def _reaches(row: dict, which: str, low: float) -> bool:
-    """Tell whether a model's interval reaches up to ``low``."""
-    high = row.get(f"{which}_high")
-    return (row["evogain"] if high is None else high) >= low
 
 
 def _wrong(found: Summary, tables: dict[str, Table], combined: list[dict]) -> None:

@@ -1,6 +1,7 @@
 """A table as the page shows it: headings in words, numbers rounded and aligned, an estimate and its interval in one cell."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,8 @@ ESTIMATES = ("value", "difference", "estimate")
 PROSE = 40
 #: What a link may look like: a file of the run's folder and nothing else.
 LINK = r"[a-z0-9]+/[a-z0-9]+\.html"
+#: Columns that hold the name of a model.
+MODELS = ("model", "model_a", "model_b")
 FIGURE_SPACE = "\N{FIGURE SPACE}"
 
 
@@ -67,8 +70,11 @@ class _Shown:
     widths: tuple[int, int]
 
 
-def view(table: Table, limit: int) -> View:
-    """Lay a table out, at most ``limit`` rows; columns that only repeat what is said above the table are left out."""
+def view(table: Table, limit: int, links: Mapping[str, str] | None = None) -> View:
+    """Lay a table out, at most ``limit`` rows; columns that only repeat what is said above the table are left out.
+
+    ``links`` is the address of a model's page by its name.
+    """
     rows = table.rows[:limit]
     columns = _columns(table, rows)
     heads = tuple(
@@ -81,7 +87,10 @@ def view(table: Table, limit: int) -> View:
         )
         for shown in columns
     )
-    body = tuple(tuple(_number_cell(row, shown) if shown.numeric else _text_cell(row, shown.column) for shown in columns) for row in rows)
+    pages = links or {}
+    body = tuple(
+        tuple(_number_cell(row, shown) if shown.numeric else _text_cell(row, shown.column, pages) for shown in columns) for row in rows
+    )
     first = next((i for i, head in enumerate(heads) if not head.numeric), None)
     return View(table, heads, body, first, sum(shown.column.extra for shown in columns))
 
@@ -140,12 +149,13 @@ def _classes(**flags: bool) -> str:
     return " ".join(name for name, on in flags.items() if on)
 
 
-def _text_cell(row: dict, column: Column) -> Cell:
+def _text_cell(row: dict, column: Column, links: Mapping[str, str]) -> Cell:
     value = row.get(column.name)
     if column.kind == "link" and isinstance(value, str) and re.fullmatch(LINK, value):
         return Cell("replay", _classes(extra=column.extra), href=value)
     text = cell(said(value) if column.kind == "name" and isinstance(value, str) else value)
-    return Cell(text, _classes(long=len(text) > PROSE, extra=column.extra))
+    href = links.get(value, "") if column.name in MODELS and isinstance(value, str) else ""
+    return Cell(text, _classes(long=len(text) > PROSE, extra=column.extra), href=href)
 
 
 def _number_cell(row: dict, shown: _Shown) -> Cell:

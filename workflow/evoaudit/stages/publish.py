@@ -29,6 +29,8 @@ SECTIONS = {
 }
 #: Sections in which people keep files of their own: only the files laid out there are ever replaced.
 SHARED = frozenset({"review", "review/t3"})
+#: Folders of the report, which lies at the top.
+FOLDERS = ("assets", "items", "models", "trajectories")
 #: Stages whose sections tell of one and the same numbers: none may stand beside a newer one.
 TOGETHER = ("tables", "figures", "export", "report")
 #: Files that are for later stages only.
@@ -141,8 +143,10 @@ class _Section:
             inside = {file: sha256 for file, sha256 in self.files.items() if file.split("/")[0] == top}
             if not _same(target, top, inside):
                 self._put(target, top, list(inside))
-        for top in ("assets", "trajectories") if self.stage == "report" else ():
-            if top not in tops:
+        if self.stage == "report":
+            # What the report no longer has goes: its folders, and its pages beside them.
+            pages = {file for file in before if "/" not in file and file.endswith(".html")}
+            for top in sorted({*FOLDERS, *pages} - set(tops)):
                 _remove(target / top)
 
     def _put(self, target: Path, top: str, files: list[str]) -> None:

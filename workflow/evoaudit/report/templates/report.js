@@ -36,6 +36,7 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
   const heads = [...table.tHead.rows[0].cells];
   if (rows.length < 2) continue;
   heads.forEach((head, column) => {
+    if (head.classList.contains("bar")) return;
     const button = document.createElement("button");
     button.type = "button";
     button.append(...head.childNodes);
@@ -43,7 +44,7 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
     head.append(button);
     head.setAttribute("aria-sort", "none");
   });
-  if (rows.length < FILTER_FROM) continue;
+  if (rows.length < FILTER_FROM || table.dataset.filter === "none") continue;
   const input = document.createElement("input");
   input.type = "search";
   input.className = "filter";
@@ -56,6 +57,28 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
   table.parentElement.before(input);
 }
 
+for (const board of document.querySelectorAll(".board")) {
+  const controls = board.querySelector(".controls");
+  const inputs = [...controls.querySelectorAll("[data-choose]")];
+  const said = controls.querySelector("output");
+  const wanted = (name) => inputs.find((input) => input.dataset.choose === name)?.value ?? "";
+  const show = () => {
+    const chosen = wanted("board") || "0";
+    const text = wanted("text").trim().toLowerCase();
+    for (const part of board.querySelectorAll("[data-board]")) part.hidden = part.dataset.board !== chosen;
+    const rows = [...board.querySelector(`[data-board="${chosen}"] tbody`).rows];
+    for (const row of rows) {
+      row.hidden = ["group", "family", "provider"].some((name) => wanted(name) !== "" && row.dataset[name] !== wanted(name))
+        || !row.dataset.name.toLowerCase().includes(text);
+    }
+    const left = rows.filter((row) => !row.hidden).length;
+    said.textContent = left === rows.length ? `${left} models` : `${left} of ${rows.length} models`;
+  };
+  inputs.forEach((input) => input.addEventListener("input", show));
+  controls.hidden = false;
+  show();
+}
+
 function reveal() {
   let node = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
   for (const target = node; node; node = node.parentElement) {
@@ -66,7 +89,7 @@ function reveal() {
 addEventListener("hashchange", reveal);
 reveal();
 
-const contents = document.querySelector("nav .contents");
+const contents = document.querySelector(".side .contents");
 if (matchMedia("(max-width: 62rem)").matches) contents.open = false;
 const links = new Map([...contents.querySelectorAll("a")].map((link) => [link.hash.slice(1), link]));
 const inView = new Set();
@@ -76,7 +99,10 @@ const seen = new IntersectionObserver((entries) => {
   if (!first) return;
   links.forEach((link, id) => id === first ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
 }, {rootMargin: "-5% 0px -70% 0px"});
-for (const id of links.keys()) seen.observe(document.getElementById(id));
+for (const id of links.keys()) {
+  const target = document.getElementById(id);
+  if (target) seen.observe(target);
+}
 
 let folded = [];
 addEventListener("beforeprint", () => {
@@ -84,3 +110,4 @@ addEventListener("beforeprint", () => {
   folded.forEach((details) => { details.open = true; });
 });
 addEventListener("afterprint", () => folded.forEach((details) => { details.open = false; }));
+document.documentElement.dataset.ready = "";
