@@ -47,6 +47,9 @@ PAGES = {
     ),
 }
 
+#: What stands under the name of a model on its page.
+MODEL = "One model: its scores by task and kind of question, its habits, what became of its answers, and what it got wrong."
+
 
 @dataclass(frozen=True)
 class Section:

@@ -72,11 +72,11 @@ class Download:
 
 
 def build(
-    folder: Path, inputs: Inputs, *, name: str, title: str | None, max_items: int, seed: int | None, threads: int = 1
+    folder: Path, inputs: Inputs, *, name: str, title: str | None, max_items: int, seed: int | None, threads: int = 1, items: bool = False
 ) -> dict[str, Any]:
     """Write every page and its pictures into ``folder``; return the run's totals.
 
-    The files depend on the inputs, the settings and the seed alone.
+    ``items`` says whether single questions have a page to link to. The files depend on the inputs, the settings and the seed alone.
     """
     draw = seed or 0
     found = load.tables(inputs.stats)
@@ -87,7 +87,6 @@ def build(
     thumbs = Thumbs(folder)
     _pictures(thumbs, inputs, asked, audited, dropped, threads)
     summary = summaries.summarise(inputs, found, seed, name)
-    items = (folder / ITEMS).is_file()
     told = models.Models(inputs, found, draw, items=items, limit=max_items)
     figures = drawn(inputs.figures)
     site = Site(folder, plain(name, 80), plain(title or f"EvoAudit: {name}", 200), summary.simulated, _pages(found, items))
@@ -103,7 +102,7 @@ def build(
     lines = {line.model: line for one in boards[:1] for line in one.lines}
     for model, file in told.pages.items():
         made = models.made(told, model, lines.get(model))
-        site.write(file, site.render("model.html.j2", file, {"m": made, "board": boards[0] if boards else None}, heading=made.name))
+        site.write(file, site.render("model.html.j2", file, {"m": made}, heading=made.name, tagline=layout.MODEL))
     trajectories.write(folder, inputs, paged, site.name, threads)
     return summary.totals
 

@@ -106,7 +106,7 @@ for (const id of links.keys()) {
 
 let folded = [];
 addEventListener("beforeprint", () => {
-  folded = [...document.querySelectorAll("main details:not([open])")];
+  folded = [...document.querySelectorAll("main details:not([open], .long-list)")];
   folded.forEach((details) => { details.open = true; });
 });
 addEventListener("afterprint", () => folded.forEach((details) => { details.open = false; }));
