@@ -87,6 +87,10 @@ def test_a_difference_is_told_from_the_side_of_the_model(site):
     html = read(site[1], f"models/{found['model-01']}.html")
     row = next(row for row in re.findall(r"<tr>.*?</tr>", section(html, "rivals")) if ">model-00<" in row)
     assert text(row).startswith("model-00 −1.5 −4.5 to 1.5")
+    # Two of its differences have p = 0.4, the other 25 one of nothing: the largest two are adjusted by 2.
+    html = read(site[1], f"models/{found['GPT 5']}.html")
+    told = re.findall(r"<tr><th.*?</tr>", section(html, "rivals"))
+    assert len(told) == 27 and sum("0.8000" in row for row in told) == 2
 
 
 def test_every_kind_of_doubt_has_an_example_that_leads_to_its_trajectory(site):

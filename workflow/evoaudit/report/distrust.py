@@ -67,7 +67,7 @@ class Rate:
 
     benchmark: str
     released: str
-    n: str
+    n: int
     wrong: Score
     #: What they turned out to be.
     labels: str
@@ -168,7 +168,7 @@ def rates(inputs: Inputs) -> list[Rate]:
             Rate(
                 plain(name, 60),
                 plain(row.get("released") or "fail", 20).upper(),
-                number(row["n"], 0),
+                row["n"],
                 Score(number(row["wrong"], 1), ends, repr(row["wrong"]), bar),
                 ", ".join(labels),
                 name.lower().split(" ")[0] == "all",

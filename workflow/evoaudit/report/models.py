@@ -19,7 +19,7 @@ from evoaudit.report.load import Inputs, Table
 from evoaudit.report.questions import answer_words
 from evoaudit.report.slugs import slugs
 from evoaudit.report.words import cell, count, listed, number, plain
-from evoaudit.stats import wilson_ci
+from evoaudit.stats import holm, wilson_ci
 from evoaudit.streams import rank
 from evoaudit.tables.spec import said
 
@@ -31,11 +31,16 @@ METRICS = {"t1": ("t1", "correct"), "t2_top1": ("t2", "action_correct"), "t2_joi
 DOMAINS, WRONG = 15, 12
 #: Tables that have rows of a model: (heading, names). The heading is that of a part of the page.
 PARTS = (
-    ("confidence", "Confidence", ("calibration", "reliability")),
-    ("answers", "What became of every request", ("answers",)),
-    ("cost", "Cost", ("cost",)),
+    ("confidence", "How well it knows what it knows", ("calibration", "reliability")),
+    ("answers", "Errors and outcomes", ("answers",)),
+    ("cost", "What it cost", ("cost",)),
     ("others", "Further tables", ("resolution", "t2_value_in_goal", "evogain_action", "osworld_relation", "other_sets")),
 )
+#: What is said of a table where it differs on a model's page.
+NOTES = {
+    "pairwise_models": "EvoGain of this model minus that of the other, under shared resamples of trajectories. p is adjusted (Holm) over "
+    "the rows below; the table of all pairs adjusts over those."
+}
 #: Tables that name models as they are called; that of main results adds words to some, and rows for chance.
 NAMING = ("evogui_intervals", "shortcut_controls", "answers")
 
@@ -316,7 +321,7 @@ def made(models: Models, name: str, line: Line | None) -> Model:
         views = tuple(view for table in names if rows.get(table) and (view := _view(models, table, rows[table])))
         if views:
             parts.append((id, title, views))
-    pairs = sorted(models.pairs.get(name, ()), key=lambda row: (_order(models, row["model"]), str(row["model"])))
+    pairs = _rivals(models, name)
     wrong, n_wrong = _wrong(models, name)
     file = models.pages[name]
     return Model(
@@ -343,8 +348,14 @@ def made(models: Models, name: str, line: Line | None) -> Model:
     )
 
 
-def _order(models: Models, name: str) -> int:
-    return next((place for place, row in enumerate(models.standings) if row["model"] == name), len(models.standings))
+def _rivals(models: Models, name: str) -> list[dict]:
+    """Return the tested differences to every other model, best first; p is adjusted over these alone, as it is for the leader's ties."""
+    order = {row["model"]: place for place, row in enumerate(models.standings)}
+    rows = sorted(models.pairs.get(name, ()), key=lambda row: (order.get(row["model"], len(order)), str(row["model"])))
+    if any(row.get("p") is None for row in rows):
+        return rows
+    adjusted = holm([row["p"] for row in rows])
+    return [{**row, "p_adjusted": p} for row, p in zip(rows, adjusted, strict=True)]
 
 
 def _view(models: Models, name: str, rows: list[dict], drop: tuple[str, ...] = ("model", "group")) -> tables.View | None:
@@ -358,7 +369,7 @@ def _view(models: Models, name: str, rows: list[dict], drop: tuple[str, ...] = (
     flags = {bool(row.get("simulated")) for row in rows}
     simulated = table.simulated if table.simulated == "n/a" else "some" if len(flags) > 1 else "all" if flags == {True} else "none"
     links = {model: f"../{page}" for model, page in models.pages.items()}
-    one = replace(table, columns=columns, rows=tuple(rows), n=len(rows), simulated=simulated)
+    one = replace(table, columns=columns, rows=tuple(rows), n=len(rows), simulated=simulated, note=NOTES.get(name, table.note))
     return tables.view(one, len(rows), links)
 
 

@@ -11,6 +11,7 @@ from evoaudit.report.examples import TEXT, Frame, spread
 from evoaudit.report.load import Inputs
 from evoaudit.report.words import cell, count, number, plain
 from evoaudit.streams import rank
+from evoaudit.tables.spec import said
 
 
 @dataclass
@@ -156,7 +157,7 @@ def _question(task: str, row: dict, answers: list[Answer], tally: tuple[int, int
     question = Question(
         task,
         plain(row["instance_id"], 40),
-        "" if task == "t2" else plain(row["slice"], 40).replace("_", " "),  # the slice of a T2 question is its answer
+        "" if task == "t2" else said(plain(row["slice"], 40)),  # the slice of a T2 question is its answer
         plain(row["goal"] or "", TEXT),
         place,
         row["simulated"],
