@@ -117,7 +117,8 @@ def test_who_leads_which_models_tie_and_what_to_distrust_can_be_read_without_scr
         link = one.page.locator(".kinds > li").nth(place).locator(".example a")
         goal = link.text_content()
         link.click()
-        assert "/trajectories/" in one.page.url and one.page.text_content("h1").startswith(goal.rstrip("…")[:60])
+        assert "/trajectories/" in one.page.url and one.page.locator("#step-3").count() == 1
+        assert one.page.text_content("h1").startswith(goal.rstrip("…")[:60])
     assert one.faults == []
 
 

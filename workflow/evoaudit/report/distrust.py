@@ -1,5 +1,6 @@
 """Which verdicts to distrust and why: each way of being wrong with how often and one example, and what correcting does to scores."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,8 +32,8 @@ TURNED_OUT = {
     "gf": ("genuine failure", "genuine failures"),
     "unclear": ("unclear", "unclear"),
 }
-#: Benchmarks named in one phrase, and characters of an example's goal.
-NAMED, GOAL = 3, 160
+#: Benchmarks named in one phrase, steps named of an example, and characters of its goal.
+NAMED, STEPS, GOAL = 3, 6, 160
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Example:
     place: str
     released: str
     why: str
-    steps: str
+    steps: tuple[str, ...]
     page: str
     simulated: bool
 
@@ -145,7 +146,7 @@ def _made(kind: str, rows: list[dict], shown: dict, goals: Mapping[str, str | No
             " · ".join(plain(part, 60) for part in parts if part),
             plain(shown.get("released") or "", 20).upper(),
             plain(shown.get("why") or "", TEXT),
-            plain(shown.get("steps") or "", 60),
+            tuple(re.findall(r"\d+", str(shown.get("steps") or ""))[:STEPS]),
             shown.get("page") or "",
             bool(shown.get("simulated")),
         ),
