@@ -57,6 +57,19 @@ def test_a_condition_is_scored_over_the_same_chance(site):
     assert not black.ranked and all(line.gain.bar.low == line.gain.bar.high for line in black.lines)
 
 
+def test_a_solver_that_the_main_table_calls_otherwise_is_on_one_leaderboard_alone(tmp_path):
+    rows = made_site.board(MODELS[:2])
+    next(row for row in rows["evogui_main"] if row["model"] == "random")["model"] = "random (mean of 4 runs)"
+    rows["shortcut_controls"].append(dict(rows["shortcut_controls"][0], max_image_side=1024))
+    made_site.stats(tmp_path, rows, MODELS[:2])
+    found = board.boards(inputs(tmp_path), {}, 100)
+    assert [(one.words, [line.model for line in one.lines]) for one in found] == [
+        ("own pictures, 512 px", [*MODELS[:2], "random", "majority"]),
+        ("own pictures, 1024 px", [MODELS[0]]),
+        ("black pictures, 512 px", ["random", *MODELS[1::-1]]),
+    ]
+
+
 def test_ranks_and_intervals_are_drawn_where_they_are(site):
     full = board.boards(inputs(site[1].parent), {}, 100)[0]
     first, last = full.lines[0], full.lines[27]

@@ -1,6 +1,6 @@
 """The leaderboard: a table for each condition that models were asked under, with intervals and ranks as bars."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from evoaudit.stats.evogain import normalised_gain
 
 #: Adjusted p-value from which two models are not told apart.
 SURE = 0.05
+#: Picture size of the comparison, where a model was asked at several.
+SIDE = 512
 #: Setting of the chance level → column of the table `baselines` that holds it.
 CHANCE = {"exact": "exact", "random": "random_mean", "published": "published"}
 #: What EvoGain is the mean of, and the word for each score.
@@ -142,7 +144,7 @@ def boards(inputs: Inputs, pages: Mapping[str, str], limit: int) -> list[Board]:
     made = [_main(inputs, ranked, main, known, pages, limit)] if ranked else []
     controls = _rows(inputs, "shortcut_controls")
     sides = sorted({row["max_image_side"] for row in controls if row.get("max_image_side") is not None})
-    shown = {(str(row.get("model")), row.get("max_image_side")) for row in main.values()} if ranked else set()
+    shown = _compared([row for row in controls if row["condition"] == "full"], {str(row["model"]) for row in ranked})
     chance = chance_levels(inputs)
     for condition in (*CONDITIONS, *sorted({row["condition"] for row in controls} - CONDITIONS.keys())):
         for side in sides or [None]:
@@ -153,6 +155,15 @@ def boards(inputs: Inputs, pages: Mapping[str, str], limit: int) -> list[Board]:
             if rows:
                 made.append(_other(rows, condition, side if len(sides) > 1 else None, chance, main, known, pages, limit))
     return made
+
+
+def _compared(rows: Iterable[dict], ranked: Collection[str]) -> set[tuple[str, int | None]]:
+    """Return the model and picture size of each row that stands on the leaderboard: the size of the comparison, else the smallest."""
+    sides: dict[str, list[int]] = {}
+    for row in rows:
+        if str(row["model"]) in ranked:
+            sides.setdefault(str(row["model"]), []).append(row.get("max_image_side"))
+    return {(model, SIDE if SIDE in found else min(found, key=lambda side: side or 0)) for model, found in sides.items()}
 
 
 def _rows(inputs: Inputs, name: str) -> list[dict]:

@@ -23,8 +23,6 @@ from evoaudit.stats import holm, wilson_ci
 from evoaudit.streams import rank
 from evoaudit.tables.spec import said
 
-#: Picture size of the comparison, where a model was asked at several.
-SIDE = 512
 #: Metric → (its task, the column of scores it is the mean of).
 METRICS = {"t1": ("t1", "correct"), "t2_top1": ("t2", "action_correct"), "t2_joint": ("t2", "correct"), "t3": ("t3", "correct")}
 #: Domains shown by name, and items a model got wrong, at most.
@@ -213,7 +211,7 @@ class Models:
         sizes: dict[str, list[int]] = defaultdict(list)
         for pair in pairs:
             sizes[pair["model"]].append(pair["max_image_side"])
-        return {model: SIDE if SIDE in found else min(found) for model, found in sizes.items()}
+        return {model: board.SIDE if board.SIDE in found else min(found) for model, found in sizes.items()}
 
     @cached_property
     def main(self) -> pa.Table:

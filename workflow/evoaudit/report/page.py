@@ -19,6 +19,8 @@ from evoaudit.report.words import plain, settings
 WEIGHT, FRONT = 3_000_000, 1_500_000
 #: Models, agents and reasons listed on the front page and in the audit's charts.
 LINES, AGENTS, REASONS = 500, 200, 8
+#: Share of a source's records below which it is marked.
+POOR = 0.9
 TASKS = {
     "t1": ("T1", "In which order were these screens seen?"),
     "t2": ("T2", "Which action led from the first screen to the second?"),
@@ -58,6 +60,24 @@ class Key:
     label: str
     meaning: str
     counts: str
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What is said of a source in one respect, and whether it should worry."""
+
+    words: str
+    poor: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source: what of it was kept, and whether its pictures stand at their actions."""
+
+    name: str
+    trajectories: Quality
+    pictures: Quality
+    stand: Quality
 
 
 @dataclass(frozen=True)
@@ -153,18 +173,24 @@ def _front(
     }
 
 
-def _sources(found: Mapping[str, load.Table]) -> list[tuple[str, str, str, str]]:
-    """Return of each source: its name, the trajectories and pictures kept, and whether pictures stand at their actions."""
-    kept: dict[str, dict[str, str]] = {}
+def _sources(found: Mapping[str, load.Table]) -> list[Source]:
+    """Return each source, and whether less than ``POOR`` of it could be used or its pictures do not stand at their actions."""
+    kept: dict[str, dict[str, Quality]] = {}
     for row in found["ingest"].rows if "ingest" in found else ():
         if row.get("stage") == "normalise" and row.get("read") is not None and row.get("kept") is not None:
-            kept.setdefault(str(row.get("source")), {})[str(row.get("unit"))] = f"{row['kept']:,} of {row['read']:,}"
-    stand: dict[str, str] = {}
+            told = Quality(f"{row['kept']:,} of {row['read']:,}", row["kept"] < POOR * row["read"])
+            kept.setdefault(str(row.get("source")), {})[str(row.get("unit"))] = told
+    stand: dict[str, Quality] = {}
     for row in found["alignment"].rows if "alignment" in found else ():
         if not row.get("control"):
-            advice = row.get("advice") if row.get("verdict") != "aligned" else ""
-            stand[str(row.get("source"))] = ": ".join(plain(part, 200) for part in (row.get("verdict"), advice) if part)
-    return [(plain(name, 60), units.get("trajectory", ""), units.get("picture", ""), stand.get(name, "")) for name, units in kept.items()]
+            verdict, advice = str(row.get("verdict") or ""), str(row.get("advice") or "")
+            words = ": ".join(plain(part, 200) for part in (verdict, advice if verdict != "aligned" else "") if part)
+            stand[str(row.get("source"))] = Quality(words, verdict not in ("aligned", "undecided", ""))
+    none = Quality("")
+    return [
+        Source(plain(name, 60), units.get("trajectory", none), units.get("picture", none), stand.get(name, none))
+        for name, units in kept.items()
+    ]
 
 
 def _first(front: dict[str, Any], share: int) -> dict[str, Any]:
