@@ -504,7 +504,12 @@ class Report(Section):
     """What the report shows."""
 
     title: str | None = Field(None, max_length=200, description="heading")
-    max_items: int = Field(24, ge=0, le=10_000, description="examples shown of each kind")
+    max_items: int = Field(24, ge=0, le=10_000, description="examples shown of each kind on the page; the instance browser has every item")
+    max_pictures_mb: int | None = Field(
+        None,
+        ge=0,
+        description="MB of pictures the instance browser takes along; items beyond, drawn by lot, are shown without (default: all)",
+    )
 
 
 class Privacy(Section):

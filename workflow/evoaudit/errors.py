@@ -16,5 +16,7 @@ class InputError(Exception):
 
 def one_line(text: str, limit: int = 2000) -> str:
     """Return ``text`` as one printable line: control characters and lone surrogates are escaped."""
+    if text.isprintable():
+        return text if len(text) <= limit else text[: limit - 1] + "…"
     escaped = "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
     return escaped if len(escaped) <= limit else escaped[: limit - 1] + "…"

@@ -170,6 +170,11 @@ class _Maker:
             pictures, infers, scored = self.asked(mined, main)
         sets = {name: self.mine(jobs, name) for name, jobs in others.items()}
         asked = {name: self.asked(sets[name], jobs, name) for name, jobs in others.items()}
+        set_answers = {
+            "sets": tuple(sets.values()),
+            "set_infer": tuple(job for _, jobs, _ in asked.values() for job in jobs),
+            "set_score": tuple(job for _, _, job in asked.values() if job is not None),
+        }
         audit = self.audit(normalised)
         beside: dict[str, Any] = {} if config.stats.deadline_s == 300 else {"deadline_s": config.stats.deadline_s}
         if config.stats.measured is not None:
@@ -203,19 +208,18 @@ class _Maker:
                 "mine": _some(mined),
                 "score": _some(scored),
                 "infer": infers,
-                "sets": tuple(sets.values()),
-                "set_infer": tuple(job for _, jobs, _ in asked.values() for job in jobs),
-                "set_score": tuple(job for _, _, job in asked.values() if job is not None),
+                **set_answers,
                 **audit,
             },
             places={} if config.stats.measured is None else {"measured": config.stats.measured},
         )
         tables = self.add("tables", "all", {}, upstream={"stats": (stats,)})
         figures = self.add("figures", "all", {}, upstream={"stats": (stats,)})
+        bound = {} if config.report.max_pictures_mb is None else {"max_pictures_mb": config.report.max_pictures_mb}
         self.add(
             "report",
             "all",
-            {"name": config.run.name, "title": config.report.title, "max_items": config.report.max_items},
+            {"name": config.run.name, "title": config.report.title, "max_items": config.report.max_items, **bound},
             config.run.seed,
             {
                 "stats": (stats,),
@@ -226,8 +230,12 @@ class _Maker:
                 "images": tuple(pictures.values())[:1],
                 "score": _some(scored),
                 "infer": infers,
+                **set_answers,
+                "set_images": tuple(next(iter(prepared.values())) for prepared, _, _ in asked.values()),
                 **audit,
             },
+            # What the prompts say is in the keys of the answers.
+            places={"prompts": infers[0].places["prompts"]} if infers else {},
         )
         self.export(normalised, mined, pictures, {name: (sets[name], asked[name][0]) for name in sets}, audit, stats)
         return self.jobs

@@ -1,6 +1,7 @@
 """The report.
 
-Reads: tables, figures, and examples from every stage. Writes: results/report/<key>/, a page that opens without a server.
+Reads: tables, figures, and examples from every stage. Writes: results/report/<key>/, a page that opens without a server, and items/
+beside it, where every item can be looked at.
 """
 
 
@@ -19,6 +20,10 @@ rule build_report:
         rendered=upstream("report", "tables"),
         drawn=upstream("report", "figures"),
         images=upstream("report", "images"),
+        sets=upstream("report", "sets"),
+        set_images=upstream("report", "set_images"),
+        set_scores=upstream("report", "set_score"),
+        set_predictions=upstream("report", "set_infer"),
         data=data("report"),
         code=code("report"),
     output:
@@ -42,6 +47,7 @@ rule build_report:
         "python -m evoaudit report --settings {params.settings:q} {params.options}"
         " --stats {input.computed:q} --tables {input.rendered:q} --figures {input.drawn:q} --images {input.images:q}"
         " --normalised {input.normalised:q} --mined {input.mined:q} --scores {input.scored:q} --predictions {input.predictions:q}"
+        " --sets {input.sets:q} --set-images {input.set_images:q} --set-scores {input.set_scores:q} --set-predictions {input.set_predictions:q}"
         " --sample {input.sampled:q} --signals {input.flagged:q} --judgments {input.judgments:q} --review {input.selected:q} --final {input.combined:q}"
         " --root {params.roots}"
         " --out $(dirname {output.manifest:q}) 2> {log:q}"

@@ -3,9 +3,14 @@
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evoaudit.errors import InputError
 from evoaudit.stages import common
+
+if TYPE_CHECKING:
+    from evoaudit.report.items import ItemSet
+    from evoaudit.report.load import Inputs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,15 +30,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("normalised", "normalised sources"),
         ("predictions", "raw answers"),
         ("judgments", "labels of the judges"),
+        ("sets", "probes of further sets"),
+        ("set-images", "pictures of further sets as models saw them"),
+        ("set-scores", "scored answers of further sets"),
+        ("set-predictions", "raw answers of further sets"),
     ):
         parser.add_argument(f"--{name}", nargs="*", action="extend", default=[], metavar="MANIFEST", help=words)
     parser.add_argument(
         "--root", nargs="*", action="extend", default=[], metavar="NAME=PATH", help="the sources' own folders, where pictures are"
     )
+    parser.add_argument("--prompts", type=Path, metavar="DIR", help="folder of the prompts the models were asked with")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write ``index.html``, its pictures and ``summary.json``."""
+    """Write ``index.html``, its pictures, the instance browser and ``summary.json``."""
+    from evoaudit.report import items
     from evoaudit.report.load import Inputs
     from evoaudit.report.page import build
 
@@ -75,3 +86,38 @@ def run(args: argparse.Namespace) -> None:
         text = json.dumps(totals, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
         (folder / "summary.json").write_text(text, encoding="utf-8")
         counts.keep("page")
+        if not (sets := _item_sets(args, inputs)):
+            return
+        browsed = items.build(
+            folder,
+            sets,
+            inputs.stats,
+            name=str(args.settings.get("name") or "run"),
+            seed=args.seed or 0,
+            prompt_folder=args.prompts,
+            max_pictures_mb=args.settings.get("max_pictures_mb"),
+        )
+        counts.keep("item", browsed["items"])
+        counts.keep("picture", browsed["pictures"])
+        for reason in items.REASONS:
+            counts.drop_many("picture", reason, browsed[reason])
+
+
+def _item_sets(args: argparse.Namespace, inputs: "Inputs") -> list["ItemSet"]:
+    """Bring together the folders of the paper's set and of each further one: what belongs to a set names its probes by their key."""
+    from evoaudit.report.items import ItemSet
+    from evoaudit.store import read_manifest
+
+    main = [ItemSet("", inputs.mined, next(iter(inputs.images), None), inputs.scores, inputs.predictions)] if inputs.mined else []
+    found: dict[str, dict[str, list[Path]]] = {"images": {}, "scores": {}, "predictions": {}}
+    for kind, by_key in found.items():
+        for folder in map(common.folder_of, getattr(args, f"set_{kind}")):
+            for key in read_manifest(folder)["upstream"].get("mine", ()):
+                by_key.setdefault(key, []).append(folder)
+    others = []
+    for folder in map(common.folder_of, args.sets):
+        manifest = read_manifest(folder)
+        images, scores, predictions = (by_key.get(manifest["key"], []) for by_key in found.values())
+        name = str(manifest["config"].get("set") or folder.name)
+        others.append(ItemSet(name, folder, next(iter(images), None), next(iter(scores), None), tuple(predictions)))
+    return main + sorted(others, key=lambda one: one.name)

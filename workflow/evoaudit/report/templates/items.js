@@ -1,0 +1,685 @@
+"use strict";
+// Texts from logs and models only ever become text nodes. Files come as scripts, since a page opened from a file cannot read others.
+const ROWS = 80, HELD = 12, SHEETS = 100, SHORT = 110;
+// Character of an outcome → words; in the order in which answers are listed.
+const WORDS = new Map([["1", "right"], ["a", "action right, value wrong"], ["0", "wrong"], ["x", "unusable"], ["-", "no answer"]]);
+const RANK = new Map([...WORDS.keys()].map((code, place) => [code, place]));
+// What a model's answer may be asked to be → the characters that are it.
+const IS = new Map([
+  ["wrong", ["0ax", "wrong"]], ["right", ["1", "right"]], ["value", ["a", "right in action, wrong in value"]], ["unusable", ["x", "unusable"]],
+  ["unanswered", ["-", "without an answer"]],
+]);
+const OUTCOMES = new Map([
+  ["wrong-by-all", [1, "Wrong by all"]], ["right-by-all", [2, "Right by all"]], ["split", [4, "Split decisions"]],
+  ["unusable", [8, "Unusable by some"]], ["unanswered", [16, "Unanswered by some"]],
+]);
+const TASKS = {
+  1: ["T1", "In which order were these screens seen?"], 2: ["T2", "Which action led from the first screen to the second?"],
+  3: ["T3", "Which screen, A or B, follows from the first?"],
+};
+const KINDS = {cross: "cross-trajectory", same_domain: "same domain", long_skip: "long skip"};
+const PLAIN = {item: "", task: "", kind: "", domain: "", source: "", set: "", q: "", as: "", filter: "", model: "", is: "", model2: "", is2: "", sort: ""};
+
+let index = null, state = {...PLAIN}, found = [], drawn = "", shown = 0, opening = 0;
+// Ways of asking that are loaded: outcomes by model, tallies and flags by item.
+const asked = new Map();
+let ids = [], places = new Map(), lower = [];
+
+const byId = (id) => document.getElementById(id);
+const count = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? one : many || one + "s"}`;
+
+function make(tag, attributes, ...inside) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === false || value === undefined || value === null) continue;
+    if (name === "class") node.className = value; else node.setAttribute(name, value);
+  }
+  node.append(...inside.filter((one) => one !== null && one !== undefined && one !== ""));
+  return node;
+}
+
+// ---- files
+
+const held = new Map(), waiting = new Map();
+const policy = window.trustedTypes ? trustedTypes.createPolicy("evoaudit", {
+  createScriptURL: (name) => {
+    if (!/^(index|(scores|part)-\d+)$/.test(name)) throw new TypeError("no file of this page");
+    return `data/${name}.js`;
+  },
+}) : {createScriptURL: (name) => `data/${name}.js`};
+
+// Every file calls this.
+function deliver(name, text) {
+  const one = waiting.get(name);
+  if (!one) return;
+  waiting.delete(name);
+  const value = JSON.parse(text);
+  held.set(name, value);
+  while (held.size > HELD) held.delete(held.keys().next().value);
+  one.found(value);
+}
+
+function load(name) {
+  if (held.has(name)) {
+    const value = held.get(name);
+    held.delete(name);
+    held.set(name, value);
+    return Promise.resolve(value);
+  }
+  if (waiting.has(name)) return waiting.get(name).promise;
+  const one = {};
+  one.promise = new Promise((found, failed) => Object.assign(one, {found, failed}));
+  waiting.set(name, one);
+  const script = document.createElement("script");
+  const over = () => {
+    script.remove();
+    if (waiting.get(name) !== one) return;
+    waiting.delete(name);
+    one.failed(new Error(`data/${name}.js is missing or damaged: copy the whole folder of the report`));
+  };
+  script.addEventListener("load", over);
+  script.addEventListener("error", over);
+  script.src = policy.createScriptURL(name);
+  document.head.append(script);
+  return one.promise;
+}
+
+function complain(error) {
+  byId("fault").textContent = error.message;
+  byId("fault").hidden = false;
+}
+
+// ---- the address
+
+function read() {
+  const given = new URLSearchParams(location.hash.slice(1)), next = {...PLAIN};
+  for (const name of Object.keys(PLAIN)) next[name] = given.get(name) || "";
+  // A filter may name outcomes and kinds of question: long-skip, or wrong-by-all,long_skip.
+  const kept = [];
+  for (const word of next.filter.split(",")) {
+    const kind = index.kinds.find((one) => one === word || one === word.replaceAll("-", "_"));
+    if (OUTCOMES.has(word)) kept.push(word); else if (word && kind) next.kind = kind;
+  }
+  next.filter = kept[0] || "";
+  for (const [model, is] of [["model", "is"], ["model2", "is2"]]) {
+    if (!index.models.some((one) => one.slug === next[model])) next[model] = "";
+    next[is] = next[model] ? (IS.has(next[is]) ? next[is] : model === "model" ? "wrong" : "right") : "";
+  }
+  if (!groupsByName.has(next.as)) next.as = "";
+  return next;
+}
+
+function address(of) {
+  const words = new URLSearchParams();
+  for (const name of Object.keys(PLAIN)) if (of[name]) words.set(name, of[name]);
+  return "#" + words.toString();
+}
+
+// Change what is shown: as a new place in the history, or in place of this one.
+function go(changes, instead = false) {
+  const next = {...state, ...changes};
+  const to = address(next);
+  if (instead) {
+    history.replaceState(null, "", to);
+    return apply();
+  }
+  if (to === (location.hash || "#")) return apply();
+  location.hash = to;  // `hashchange` does the rest
+  return undefined;
+}
+
+// ---- outcomes
+
+let groupsByName = new Map();
+const groupName = (group) => `${group.condition}-${group.side}`;
+const groupNow = () => groupsByName.get(state.as) ?? 0;
+
+async function outcomesOf(place) {
+  if (asked.has(place) || !index.groups.length) return asked.get(place);
+  const texts = await load(`scores-${place}`);
+  const n = ids.length, group = index.groups[place], by = new Map();
+  group.models.forEach((model, row) => by.set(index.models[model].slug, texts[row]));
+  // Solvers that understand nothing are counted only where there is nobody else.
+  const people = group.models.filter((model) => !index.models[model].baseline);
+  const counted = people.length ? people : group.models;
+  const right = new Uint16Array(n), answered = new Uint16Array(n), all = new Uint16Array(n), flags = new Uint8Array(n);
+  for (const model of counted) {
+    const text = by.get(index.models[model].slug);
+    for (let item = 0; item < n; item++) {
+      const code = text.charCodeAt(item);
+      if (code === 32) continue;
+      all[item]++;
+      if (code === 45) { flags[item] |= 16; continue; }
+      answered[item]++;
+      if (code === 49) right[item]++;
+      if (code === 120) flags[item] |= 8;
+    }
+  }
+  for (let item = 0; item < n; item++) {
+    const a = answered[item], r = right[item];
+    if (!a) continue;
+    if (!r) flags[item] |= 1;
+    if (r === a) flags[item] |= 2;
+    if (a > 1 && 3 * r >= a && 3 * (a - r) >= a) flags[item] |= 4;
+  }
+  asked.set(place, {by, right, answered, all, flags});
+  return asked.get(place);
+}
+
+// ---- filters
+
+function compute() {
+  const one = asked.get(groupNow()), n = ids.length, words = state.q.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  const hits = words.length ? lower.map((goal) => words.every((word) => goal.includes(word))) : null;
+  const kind = state.kind ? index.kinds.indexOf(state.kind) : -1, domain = state.domain ? index.domains.indexOf(state.domain) : -1;
+  const source = state.source ? index.sources.indexOf(state.source) : -1, set = state.set ? index.sets.indexOf(state.set) : -1;
+  const task = state.task.replace(/^t/i, "");
+  const wanted = state.filter ? OUTCOMES.get(state.filter)[0] : 0;
+  const column = (slug) => (slug && one ? one.by.get(slug) || " ".repeat(n) : "");
+  const first = column(state.model), second = column(state.model2);
+  const fits = [state.is, state.is2].map((is) => (is ? IS.get(is)[0] : ""));
+  const counts = [...OUTCOMES.keys()].map(() => 0), bits = [...OUTCOMES.values()].map(([bit]) => bit);
+  const by = [{}, {}];
+  let all = 0;
+  found = [];
+  for (let item = 0; item < n; item++) {
+    if (task && index.tasks[item] !== task) continue;
+    if (state.kind && index.kind[item] !== kind) continue;
+    if (state.domain && index.domain[item] !== domain) continue;
+    if (state.source && index.source[item] !== source) continue;
+    if (state.set && index.set[item] !== set) continue;
+    if (hits && !(index.goal[item] >= 0 && hits[index.goal[item]]) && !(words.length === 1 && ids[item].includes(words[0]))) continue;
+    const inFirst = !first || fits[0].includes(first[item]), inSecond = !second || fits[1].includes(second[item]);
+    const flags = one ? one.flags[item] : 0, inOutcome = !wanted || (flags & wanted) !== 0;
+    if (inOutcome && first && inSecond) by[0][first[item]] = (by[0][first[item]] || 0) + 1;
+    if (inOutcome && second && inFirst) by[1][second[item]] = (by[1][second[item]] || 0) + 1;
+    if (!inFirst || !inSecond) continue;
+    all++;
+    for (let place = 0; place < bits.length; place++) if (flags & bits[place]) counts[place]++;
+    if (inOutcome) found.push(item);
+  }
+  if (one && (state.sort || state.filter === "split")) {
+    const share = (item) => (one.answered[item] ? one.right[item] / one.answered[item] : 2);
+    const key = {hard: share, easy: (item) => (one.answered[item] ? -share(item) : 2)}[state.sort]
+      || ((item) => (one.answered[item] ? Math.abs(share(item) - .5) - one.answered[item] * 1e-6 : 2));
+    const keys = new Map(found.map((item) => [item, key(item)]));
+    found.sort((a, b) => keys.get(a) - keys.get(b) || a - b);
+  }
+  return {all, counts, by};
+}
+
+function drawCounts({all, counts, by}) {
+  const total = ids.length;
+  byId("matching").textContent = found.length === total ? count(total, "item") : `${found.length.toLocaleString("en")} of ${count(total, "item")}`;
+  byId("print-all").disabled = !found.length;
+  byId("print-all").textContent = found.length > SHEETS ? `Print the first ${SHEETS}` : "Print these";
+  const buttons = byId("outcomes").children;
+  [["", [0, "All"]], ...OUTCOMES].forEach(([name, [, words]], place) => {
+    buttons[place].textContent = `${words} ${(place ? counts[place - 1] : all).toLocaleString("en")}`;
+    buttons[place].setAttribute("aria-pressed", String(state.filter === name));
+  });
+  for (const [place, id] of ["is", "is2"].entries()) {
+    byId(id).disabled = !state[place ? "model2" : "model"];
+    [...IS.values()].forEach(([codes, words], option) => {
+      const n = [...codes].reduce((sum, code) => sum + (by[place][code] || 0), 0);
+      byId(id).options[option].textContent = state[place ? "model2" : "model"] ? `${words} (${n.toLocaleString("en")})` : words;
+    });
+  }
+}
+
+function drawControls() {
+  const values = {
+    question: state.kind && state.task ? `${state.task}/${state.kind}` : state.kind ? questionOf(state.kind) : state.task,
+    domain: state.domain, source: state.source, set: state.set, as: state.as, sort: state.sort, model: state.model, is: state.is || "wrong",
+    model2: state.model2, is2: state.is2 || "right",
+  };
+  for (const [id, value] of Object.entries(values)) byId(id).value = value;
+  if (document.activeElement !== byId("q")) byId("q").value = state.q;
+}
+
+const questionOf = (kind) => [...byId("question").options].map((one) => one.value).find((value) => value.endsWith(`/${kind}`)) || "";
+
+// ---- the list
+
+const kindOf = (item) => { const kind = index.kinds[index.kind[item]]; return KINDS[kind] || kind; };
+const goalOf = (item) => (index.goal[item] < 0 ? "" : index.goals[index.goal[item]]);
+const link = (item) => address({...state, item: ids[item]});
+
+function bar(right, answered) {
+  const node = make("span", {class: "bar", "aria-hidden": "true"}), good = make("i"), bad = make("i");
+  good.style.width = `${100 * right / answered}%`;
+  bad.style.width = `${100 - 100 * right / answered}%`;
+  node.append(good, bad);
+  return node;
+}
+
+function row(item) {
+  const one = asked.get(groupNow());
+  const what = make("span", {class: "what"}, make("b", {}, TASKS[index.tasks[item]][0]), ` ${kindOf(item)}`, index.domain[item] < 0 ? "" : ` · ${index.domains[index.domain[item]]}`);
+  const score = make("span", {class: "score"});
+  if (one && one.all[item]) {
+    score.append(one.answered[item] ? `${one.right[item]} of ${one.answered[item]} right` : "no answers");
+    if (one.answered[item]) score.append(bar(one.right[item], one.answered[item]));
+  }
+  const anchor = make("a", {href: link(item), "data-item": item}, what, make("span", {class: "goal-line"}, goalOf(item) || "no goal stated"), score);
+  return make("li", {}, anchor);
+}
+
+function drawRows(from) {
+  const list = byId("rows"), more = byId("rest");
+  if (more) more.remove();
+  const end = Math.min(from + ROWS, found.length), some = document.createDocumentFragment();
+  for (let place = from; place < end; place++) some.append(row(found[place]));
+  list.append(some);
+  shown = end;
+  if (end < found.length) {
+    const rest = make("li", {id: "rest"}, make("button", {type: "button", class: "more"}, `${(found.length - end).toLocaleString("en")} more`));
+    rest.firstChild.addEventListener("click", () => drawRows(shown));
+    list.append(rest);
+    nearing.disconnect();
+    nearing.observe(rest);
+  }
+}
+const nearing = new IntersectionObserver((entries) => { if (entries.some((entry) => entry.isIntersecting)) drawRows(shown); }, {rootMargin: "600px"});
+
+function drawList() {
+  byId("rows").replaceChildren();
+  byId("list").scrollTop = 0;
+  drawRows(0);
+  if (!found.length) byId("rows").append(make("li", {class: "more"}, ids.length ? "No item is like this. Clear a filter." : "No items were mined in this run."));
+}
+
+function markRow(item) {
+  const place = found.indexOf(item);
+  while (place >= shown && shown < found.length) drawRows(shown);
+  for (const anchor of byId("rows").querySelectorAll("[aria-current]")) anchor.removeAttribute("aria-current");
+  if (place < 0) return;
+  const anchor = byId("rows").children[place].firstChild;
+  anchor.setAttribute("aria-current", "true");
+  anchor.scrollIntoView({block: "nearest"});
+}
+
+// ---- an item
+
+function partOf(item) {
+  let place = 0;
+  while (place + 1 < index.parts.length && index.parts[place + 1] <= item) place++;
+  return place;
+}
+
+function gone(words, black = false) {
+  return make("p", {class: black ? "gone black" : "gone"}, words);
+}
+
+function shot(part, place, label, words, good, eager, black) {
+  const [file, width, height, id, why] = part.pictures[place];
+  const figure = make("figure", {class: good === 1 ? "right" : false});
+  const caption = make("figcaption", {}, make("b", {}, label), words ? `: ${words}` : "");
+  let picture;
+  if (black) {
+    picture = gone("a black picture of the same size", true);
+  } else if (file === null) {
+    picture = gone({
+      over_max_pictures_mb: `left out: this report takes ${index.pictures.mb} MB of pictures along`, not_prepared: "this picture was not prepared",
+      not_an_image: "what was prepared is no picture",
+    }[why] || "missing");
+  } else {
+    const image = make("img", {alt: `${label}${words ? ", " + words : ""}`, width, height, loading: eager ? "eager" : "lazy", decoding: "async", src: `pictures/${file}`});
+    picture = make("a", {href: `pictures/${file}`, target: "_blank", rel: "noopener"}, image);
+    image.addEventListener("error", () => picture.replaceWith(gone("the picture’s file is missing")));
+  }
+  figure.append(picture, caption);
+  return figure;
+}
+
+function shots(part, one, ask, eager) {
+  const group = ask ? index.groups[ask.group] : null, kind = group ? group.pictures : "own";
+  if (kind === "none") return make("p", {class: "answer soft"}, "No pictures were shown. The log’s own are shown with other conditions.");
+  const node = make("div", {class: "shots"});
+  if (kind === "other") {
+    if (!ask.lent) return make("p", {class: "answer soft"}, "No other item has as many pictures to lend.");
+    ask.lent.forEach((place, number) => node.append(shot(part, place, one.frames[number][1], "of another item", -1, eager, false)));
+    return node;
+  }
+  const frames = kind === "last" ? one.frames.slice(-1) : one.frames;
+  for (const [place, label, words, good] of frames) node.append(shot(part, place, label, words, good, eager, kind === "black"));
+  return node;
+}
+
+function raw(text) {
+  if (text.length <= SHORT && !text.includes("\n")) return make("code", {}, text);
+  const node = make("details", {}, make("summary", {}, `${text.slice(0, 60).replaceAll("\n", " ")}… (${count(text.length, "character")})`));
+  node.addEventListener("toggle", () => { if (node.open && node.children.length === 1) node.append(make("pre", {}, text)); });
+  return node;
+}
+
+function answers(part, ask, task) {
+  const rows = ask.answers.slice().sort((a, b) => RANK.get(a[2]) - RANK.get(b[2]) || a[0] - b[0] || a[1] - b[1]);
+  const several = new Set(rows.filter((one) => one[1] > 0).map((one) => one[0]));
+  const sure = rows.some((one) => one[4] !== null), tau = task === "1";
+  const heads = ["Model", "Outcome", "Parsed answer", ...(sure ? ["Confidence"] : []), ...(tau ? ["Kendall’s τ"] : []), "Raw answer"];
+  const body = make("tbody");
+  for (const [place, run, code, answer, confidence, order, said, why] of rows) {
+    const model = index.models[place];
+    const name = make("th", {scope: "row"}, make("a", {href: address({...PLAIN, model: model.slug, is: "wrong"}), title: "what this model got wrong"}, make("bdi", {}, model.name)), several.has(place) ? ` (${run + 1})` : "");
+    if (model.page) name.append(" ", make("a", {href: model.page, "aria-label": `page of ${model.name}`}, "↗"));
+    const good = code === "1" ? "good" : code === "-" || code === " " ? "soft" : "bad";
+    const last = make("td", {class: "said"}, said < 0 ? "" : raw(part.texts[said]), why < 0 ? "" : make("span", {class: "soft"}, (said < 0 ? "" : " ") + part.texts[why]));
+    const number = (value) => make("td", {class: "num"}, value === null ? "" : value.toFixed(2).replace("-", "−"));
+    const line = make("tr", {class: [model.baseline ? "base" : "", [state.model, state.model2].includes(model.slug) ? "chosen" : ""].join(" ").trim() || false},
+      name, make("td", {class: `out ${good}`}, WORDS.get(code) || "not asked"), make("td", {}, part.texts[answer]));
+    if (sure) line.append(number(confidence));
+    if (tau) line.append(number(order));
+    line.append(last);
+    body.append(line);
+  }
+  const head = make("tr", {}, ...heads.map((words) => make("th", {scope: "col", class: /Confidence|τ/.test(words) ? "num" : false}, words)));
+  return make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Every model’s answer"}, make("table", {}, make("thead", {}, head), body));
+}
+
+function tally(ask) {
+  const people = ask.answers.filter((one) => !index.models[one[0]].baseline), counted = people.length ? people : ask.answers;
+  const n = (codes) => counted.filter((one) => codes.includes(one[2])).length;
+  const parts = [`${n("1")} of ${count(counted.length, "answer")} right`];
+  for (const [codes, words] of [["a", "right in action alone"], ["0", "wrong"], ["x", "unusable"], ["-", "missing"]]) if (n(codes)) parts.push(`${n(codes)} ${words}`);
+  return parts.join(", ");
+}
+
+function prompt(part, one, ask) {
+  const node = make("details", {class: "prompts"}, make("summary", {}, "The prompt as sent"));
+  if (!ask.prompt) {
+    node.append(make("p", {class: "soft"}, "It is not known: this run’s prompt files are not the ones its answers were asked with."));
+    return node;
+  }
+  node.addEventListener("toggle", () => {
+    if (!node.open || node.children.length > 1) return;
+    const words = ask.same === true ? "The sha256 of these words is the one that was recorded when they were sent."
+      : ask.same === false ? "Prompt files or item have changed since: these are not quite the words that were sent."
+        : "Made again from the run’s prompt files; built-in solvers are not sent any words.";
+    node.append(make("p", {class: ask.same === false ? "bad" : "soft"}, words));
+    for (const [role, pieces] of ask.prompt) {
+      const message = make("div", {class: "prompt"}, make("p", {}, role));
+      for (const piece of pieces) {
+        if (Array.isArray(piece)) message.append(make("pre", {}, piece.map((place) => part.texts[place]).join("\n\n")));
+        else message.append(make("p", {class: "slot"}, piece < 0 ? "a black picture" : `picture ${part.pictures[piece][3].slice(0, 12)}`));
+      }
+      node.append(message);
+    }
+  });
+  return node;
+}
+
+function facts(part, item, one) {
+  const list = make("dl", {class: "facts"});
+  const add = (name, ...words) => list.append(make("dt", {}, name), make("dd", {}, ...words));
+  add("Item", make("code", {}, make("bdi", {}, ids[item])));
+  add("Trajectory", make("code", {}, make("bdi", {}, one.trajectory)), one.page ? " " : "", one.page ? make("a", {href: one.page}, "step by step") : "");
+  for (const [name, words] of one.from) add(name, words);
+  add("Source", [one.website, index.domain[item] < 0 ? "" : index.domains[index.domain[item]], index.sources[index.source[item]]].filter((word, place, all) => word && all.indexOf(word) === place).join(" · "));
+  for (const [place, label] of one.frames) {
+    const [file, width, height, id] = part.pictures[place];
+    add(`Picture “${label}”`, "pixels ", make("code", {}, id), file ? make("span", {}, `, as sent ${width} × ${height}, sha256 `, make("code", {}, file.replace(/\.\w+$/, ""))) : "");
+  }
+  return make("details", {class: "facts-box"}, make("summary", {}, "Where it is from"), list);
+}
+
+// Fill `node` with an item; on paper all of it, without what only a screen needs.
+function fill(node, item, part, one, eager = false) {
+  const task = index.tasks[item], [name, ask_] = TASKS[task], place = found.indexOf(item);
+  const heading = make("h2", {tabindex: "-1"}, `${name} · ${kindOf(item)}`, make("span", {class: "soft"}, ` ${ask_}`));
+  if (index.simulated[item] === "1") heading.append(" ", make("span", {class: "tag sim"}, "simulated"));
+  const moves = make("div", {class: "moves"});
+  const button = (words, action, disabled) => {
+    const made = make("button", {type: "button", disabled: disabled ? "" : false}, words);
+    made.addEventListener("click", action);
+    moves.append(made);
+    return made;
+  };
+  button("← All items", close).id = "close";
+  button("Before", () => step(-1), place === 0);
+  button("Next", () => step(1), place === found.length - 1);
+  moves.append(make("span", {class: "soft"}, place < 0 ? "not among those listed" : `${(place + 1).toLocaleString("en")} of ${found.length.toLocaleString("en")}`));
+  button("Print", () => print());
+  const goal = make("p", {class: "goal"}, one.goal < 0 ? make("span", {class: "soft"}, "No goal is stated in the log.") : part.texts[one.goal]);
+  const body = make("div");
+  const draw = (ask) => {
+    body.replaceChildren(shots(part, one, ask, eager));
+    if (one.options.length) body.append(make("ul", {class: "choices", "aria-label": "What could be answered"}, ...one.options.map(([words, right]) => make("li", {class: right ? "right" : false}, words, right ? " ✓" : "", right ? make("span", {class: "hidden"}, " (right)") : ""))));
+    body.append(make("p", {class: "answer"}, "Right: ", make("b", {class: "good"}, one.right)));
+    if (!ask) {
+      body.append(make("p", {class: "soft"}, "No model was asked."));
+      return;
+    }
+    body.append(make("h3", {}, "Answers ", make("span", {class: "soft"}, tally(ask))), answers(part, ask, task), make("h3", {}, "Prompt"), prompt(part, one, ask));
+  };
+  const now = one.asked.find((ask) => ask.group === groupNow()) || one.asked[0];
+  const tabs = make("div", {class: "tabs", role: "group", "aria-label": "How it was asked"});
+  for (const ask of one.asked.length > 1 ? one.asked : []) {
+    const made = make("button", {type: "button", "aria-pressed": String(ask === now), title: index.groups[ask.group].shows}, groupWords(index.groups[ask.group]));
+    made.addEventListener("click", () => {
+      for (const other of tabs.children) other.setAttribute("aria-pressed", String(other === made));
+      draw(ask);
+    });
+    tabs.append(made);
+  }
+  node.replaceChildren(make("div", {class: "head"}, heading, moves), goal, tabs, body, make("h3", {}, "Provenance"), facts(part, item, one));
+  draw(now);
+  return heading;
+}
+
+const groupWords = (group) => `${group.label}, ${group.side} px`;
+
+async function show(item, focus) {
+  const turn = ++opening;
+  document.body.classList.toggle("open", item >= 0);
+  markRow(item);
+  if (item < 0) {
+    byId("item").replaceChildren(...welcome());
+    document.title = title;
+    return;
+  }
+  const at = partOf(item), part = await load(`part-${at}`);
+  if (turn !== opening) return;
+  const heading = fill(byId("item"), item, part, part.items[item - index.parts[at]]);
+  document.title = `${TASKS[index.tasks[item]][0]} ${goalOf(item).slice(0, 60)} · ${title}`;
+  byId("item").scrollTop = 0;
+  byId("item").dataset.item = ids[item];
+  if (focus) heading.focus({preventScroll: true});
+  if (document.body.classList.contains("open") && matchMedia("(max-width: 62rem)").matches) scrollTo(0, 0);
+}
+
+function welcome() {
+  delete byId("item").dataset.item;
+  if (state.item) return [make("div", {class: "welcome"}, make("h2", {}, "No such item"), make("p", {}, "This run has no item ", make("code", {}, make("bdi", {}, state.item)), "."))];
+  const words = ["Choose an item to see its pictures as the models saw them, its prompt and every answer; j and k go through the list.",
+    "“Split decisions” are items that at least a third of the models got right and at least a third got wrong, the most even first. An answer nobody can use counts as wrong; a missing one is left out."];
+  return [make("div", {class: "welcome"}, make("h2", {}, count(ids.length, "item")), ...words.map((text) => make("p", {}, text)))];
+}
+
+// ---- moving
+
+function step(by) {
+  if (!found.length) return;
+  const place = found.indexOf(places.get(state.item) ?? -1);
+  const next = place < 0 ? (by > 0 ? 0 : found.length - 1) : place + by;
+  if (next < 0 || next >= found.length) return;
+  const inList = byId("rows").contains(document.activeElement);
+  go({item: ids[found[next]]}, Boolean(state.item));
+  if (inList) byId("rows").children[next].firstChild.focus();
+}
+
+function close() {
+  const item = state.item;
+  go({item: ""});
+  const place = found.indexOf(places.get(item) ?? -1);
+  const rowNode = place >= 0 && byId("rows").children[place];
+  if (rowNode && rowNode.firstChild) setTimeout(() => rowNode.firstChild.focus(), 0);
+}
+
+let wantsFocus = false;
+async function apply() {
+  state = read();
+  const before = drawn, focus = wantsFocus;
+  wantsFocus = false;
+  drawn = address({...state, item: ""});
+  if (index.groups.length && !asked.has(groupNow())) {
+    const now = drawn;
+    try { await outcomesOf(groupNow()); } catch (error) { complain(error); }
+    if (drawn !== now) return;
+  }
+  if (before !== drawn) {
+    drawControls();
+    drawCounts(compute());
+    drawList();
+  }
+  try { await show(state.item ? places.get(state.item) ?? -1 : -1, focus); } catch (error) { complain(error); }
+}
+
+// ---- paper
+
+async function printAll() {
+  const sheets = byId("sheets"), pictures = [];
+  sheets.replaceChildren();
+  for (const item of found.slice(0, SHEETS)) {
+    const at = partOf(item), part = await load(`part-${at}`);
+    const sheet = make("div", {class: "sheet"});
+    fill(sheet, item, part, part.items[item - index.parts[at]], true);
+    sheets.append(sheet);
+    pictures.push(...sheet.querySelectorAll("img"));
+  }
+  document.body.classList.add("sheets");
+  sheets.hidden = false;
+  await Promise.all(pictures.map((image) => image.decode().catch(() => {})));
+  print();
+}
+let folded = [];
+addEventListener("beforeprint", () => {
+  folded = [...document.querySelectorAll("#item details:not([open], .prompts), #sheets details:not([open], .prompts)")];
+  folded.forEach((one) => { one.open = true; });
+});
+addEventListener("afterprint", () => {
+  folded.forEach((one) => { one.open = false; });
+  document.body.classList.remove("sheets");
+  byId("sheets").hidden = true;
+  byId("sheets").replaceChildren();
+});
+
+// ---- setting up
+
+const title = document.title;
+
+function options(id, pairs) {
+  byId(id).replaceChildren(...pairs.map(([value, words]) => make("option", {value}, words)));
+}
+
+function setUp() {
+  const items = index.ids.length;
+  ids = index.ids.map((id, item) => (index.set.length && index.sets[index.set[item]] ? `${index.sets[index.set[item]]}/${id}` : id));
+  places = new Map(ids.map((id, item) => [id, item]));
+  lower = index.goals.map((goal) => goal.toLowerCase());
+  groupsByName = new Map(index.groups.map((group, place) => [groupName(group), place]));
+  const select = byId("question");
+  select.replaceChildren(make("option", {value: ""}, "all"));
+  for (const [task, [name]] of Object.entries(TASKS)) {
+    const kinds = new Set();
+    for (let item = 0; item < items; item++) if (index.tasks[item] === task) kinds.add(index.kind[item]);
+    if (!kinds.size) continue;
+    const group = make("optgroup", {label: name}, make("option", {value: `t${task}`}, `${name}, all`));
+    for (const kind of kinds) group.append(make("option", {value: `t${task}/${index.kinds[kind]}`}, `${name} · ${KINDS[index.kinds[kind]] || index.kinds[kind]}`));
+    select.append(group);
+  }
+  const every = (words) => [["", "all"], ...words.slice().sort((a, b) => a.localeCompare(b, "en")).map((word) => [word, word])];
+  options("domain", every(index.domains));
+  options("source", every(index.sources));
+  options("set", [["", "all"], ...index.sets.filter(Boolean).map((name) => [name, name])]);
+  options("as", index.groups.map((group, place) => [place ? groupName(group) : "", groupWords(group)]));
+  options("model", [["", "any"], ...index.models.map((model) => [model.slug, model.name])]);
+  options("model2", [["", "any"], ...index.models.map((model) => [model.slug, model.name])]);
+  for (const id of ["is", "is2"]) options(id, [...IS].map(([value, [, words]]) => [value, words]));
+  byId("source-label").hidden = index.sources.length < 2;
+  byId("set-label").hidden = index.sets.length < 2;
+  byId("as-label").hidden = index.groups.length < 2;
+  byId("outcomes").hidden = byId("by-model").hidden = !index.models.length;
+  byId("sort").closest("label").hidden = !index.models.length;
+  for (const name of ["", ...OUTCOMES.keys()]) {
+    const button = make("button", {type: "button"});
+    button.addEventListener("click", () => go({filter: name}));
+    byId("outcomes").append(button);
+  }
+  const told = [];
+  if (index.pictures.with < items) told.push(`This report takes ${index.pictures.mb} MB of pictures along (report.max_pictures_mb): those of ${count(index.pictures.with, "item")} of ${items.toLocaleString("en")}, drawn by lot.`);
+  if (index.pictures.lost) told.push(`${count(index.pictures.lost, "picture")} cannot be shown: never prepared, or no pictures.`);
+  if (index.cut) told.push(`The search reads the first ${count(index.cut, "character")} of a goal.`);
+  byId("notice").textContent = told.join(" ");
+  byId("notice").hidden = !told.length;
+  if (matchMedia("(max-width: 62rem)").matches) byId("filters").open = false;
+}
+
+function wire() {
+  const q = byId("q");
+  let later = 0;
+  q.addEventListener("input", () => {
+    // What is listed follows each letter, the address a moment later.
+    state.q = q.value;
+    drawn = address({...state, item: ""});
+    drawCounts(compute());
+    drawList();
+    if (state.item) markRow(places.get(state.item) ?? -1);
+    clearTimeout(later);
+    later = setTimeout(() => history.replaceState(null, "", address(state)), 250);
+  });
+  byId("question").addEventListener("change", (event) => {
+    const [task, ...kind] = event.target.value.split("/");
+    go({task, kind: kind.join("/")});
+  });
+  for (const id of ["domain", "source", "set", "as", "sort", "model", "is", "model2", "is2"]) {
+    byId(id).addEventListener("change", (event) => go({[id]: event.target.value}));
+  }
+  byId("clear").addEventListener("click", () => { q.value = ""; go({...PLAIN, item: state.item}); });
+  byId("print-all").addEventListener("click", () => printAll().catch(complain));
+  byId("help-open").addEventListener("click", () => byId("help").showModal());
+  byId("rows").addEventListener("click", (event) => {
+    const anchor = event.target.closest("a[data-item]");
+    if (!anchor || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    wantsFocus = true;
+    go({item: ids[Number(anchor.dataset.item)]});
+  });
+  addEventListener("hashchange", apply);
+  addEventListener("keydown", key);
+}
+
+function key(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
+  const box = event.target.closest("input, select, textarea");
+  if (box) {
+    if (event.key === "Escape") box.blur();
+    else if (box.id === "q" && event.key === "Enter") { box.blur(); step(1); }
+    return;
+  }
+  const inList = byId("rows").contains(document.activeElement);
+  const action = {
+    j: () => step(1), ArrowRight: () => step(1), k: () => step(-1), ArrowLeft: () => step(-1),
+    ArrowDown: inList && (() => step(1)), ArrowUp: inList && (() => step(-1)),
+    "/": () => { byId("filters").open = true; document.body.classList.remove("open"); byId("q").focus(); byId("q").select(); },
+    p: () => { const node = byId("item").querySelector(".prompts"); if (node) node.open = !node.open; },
+    Escape: () => state.item && close(), "?": () => byId("help").showModal(),
+  }[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+}
+
+(async () => {
+  try {
+    index = await load("index");
+    held.delete("index");
+    setUp();
+    wire();
+    drawn = "nothing";
+    await apply();
+    document.documentElement.dataset.ready = "";
+  } catch (error) {
+    complain(error);
+  }
+})();
