@@ -33,6 +33,8 @@ SHARED = frozenset({"review", "review/t3"})
 FOLDERS = ("assets", "items", "models", "trajectories")
 #: Stages whose sections tell of one and the same numbers: none may stand beside a newer one.
 TOGETHER = ("tables", "figures", "export", "report")
+#: Files that are not copied where a second name will do: very many pictures, which nobody edits.
+LINKED = "items/pictures/"
 #: Files that are for later stages only.
 INTERNAL = frozenset({"summary.json", "figures.json"})
 
@@ -160,7 +162,7 @@ class _Section:
             source = self._sources[file]
             try:
                 if isinstance(source, Path):
-                    _copy(source, place, self.files[file])
+                    _copy(source, place, self.files[file], linked=file.startswith(LINKED))
                 else:
                     place.write_bytes(source())
             except (InputError, OSError):
@@ -169,15 +171,26 @@ class _Section:
         _swap(partial, new)
 
 
-def _copy(source: Path, place: Path, sha256: str) -> None:
-    """Copy a file of a stage; one that is gone or damaged is set aside, and refused."""
+def _copy(source: Path, place: Path, sha256: str, linked: bool) -> None:
+    """Copy a file of a stage, or give it a second name where that is wanted and the file system can.
+
+    One that is gone or damaged is set aside, and refused.
+    """
     folder = next((parent for parent in source.parents if (parent / MANIFEST).is_file()), source.parent)
     name = source.relative_to(folder).as_posix()
     if source.is_file():
-        shutil.copyfile(source, place)
+        _second(source, place) if linked else shutil.copyfile(source, place)
         if _sha256(place) == sha256:
             return
     raise refused(folder, list(faults(folder, {name: sha256})) or [(name, f"differs from its {MANIFEST}")])
+
+
+def _second(source: Path, place: Path) -> None:
+    """Give a file a second name, or copy it where the file system has no such thing."""
+    try:
+        os.link(source, place)
+    except OSError:
+        shutil.copyfile(source, place)
 
 
 def _sections(found: list[tuple[Path, dict]], before: dict[str, dict]) -> Iterator[_Section]:

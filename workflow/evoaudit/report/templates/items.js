@@ -1,6 +1,6 @@
 "use strict";
 // Texts from logs and models only ever become text nodes. Files come as scripts, since a page opened from a file cannot read others.
-const ROWS = 80, HELD = 12, SHEETS = 100, SHORT = 110;
+const ROWS = 40, HELD = 12, SHEETS = 100, SHORT = 110;
 // Character of an outcome → words; in the order in which answers are listed.
 const WORDS = new Map([["1", "right"], ["a", "action right, value wrong"], ["0", "wrong"], ["x", "unusable"], ["-", "no answer"]]);
 const RANK = new Map([...WORDS.keys()].map((code, place) => [code, place]));
@@ -20,7 +20,7 @@ const TASKS = {
 const KINDS = {cross: "cross-trajectory", same_domain: "same domain", long_skip: "long skip"};
 const PLAIN = {item: "", task: "", kind: "", domain: "", source: "", set: "", q: "", as: "", filter: "", model: "", is: "", model2: "", is2: "", sort: ""};
 
-let index = null, state = {...PLAIN}, found = [], drawn = "", shown = 0, opening = 0;
+let index = null, state = {...PLAIN}, found = [], drawn = "", top_ = 0, shown = 0, opening = 0;
 // Ways of asking that are loaded: outcomes by model, tallies and flags by item.
 const asked = new Map();
 let ids = [], places = new Map(), lower = [];
@@ -265,36 +265,50 @@ function row(item) {
   return make("li", {}, anchor);
 }
 
-function drawRows(from) {
-  const list = byId("rows"), more = byId("rest");
-  if (more) more.remove();
-  const end = Math.min(from + ROWS, found.length), some = document.createDocumentFragment();
-  for (let place = from; place < end; place++) some.append(row(found[place]));
-  list.append(some);
-  shown = end;
-  if (end < found.length) {
-    const rest = make("li", {id: "rest"}, make("button", {type: "button", class: "more"}, `${(found.length - end).toLocaleString("en")} more`));
-    rest.firstChild.addEventListener("click", () => drawRows(shown));
-    list.append(rest);
-    nearing.disconnect();
-    nearing.observe(rest);
-  }
+// Of the list a window is on the page: rows from `top` up to `shown`.
+function button(words, action) {
+  const made = make("button", {type: "button", class: "more"}, words);
+  made.addEventListener("click", action);
+  return made;
 }
-const nearing = new IntersectionObserver((entries) => { if (entries.some((entry) => entry.isIntersecting)) drawRows(shown); }, {rootMargin: "600px"});
 
-function drawList() {
-  byId("rows").replaceChildren();
-  byId("list").scrollTop = 0;
-  drawRows(0);
-  if (!found.length) byId("rows").append(make("li", {class: "more"}, ids.length ? "No item is like this. Clear a filter." : "No items were mined in this run."));
+function drawRows() {
+  const some = document.createDocumentFragment(), end = Math.min(shown + ROWS, found.length);
+  for (let place = shown; place < end; place++) some.append(row(found[place]));
+  byId("rows").append(some);
+  shown = end;
+  drawRest();
 }
+
+function drawRest() {
+  const rest = found.length - shown;
+  byId("earlier").replaceChildren(...(top_ ? [button(`${top_.toLocaleString("en")} before`, () => drawList(Math.max(0, top_ - ROWS)))] : []));
+  byId("rest").replaceChildren(...(rest ? [button(`${rest.toLocaleString("en")} more`, drawRows)] : []));
+  if (!rest) return;
+  nearing.disconnect();
+  nearing.observe(byId("rest"));
+}
+const nearing = new IntersectionObserver((entries) => { if (entries.some((entry) => entry.isIntersecting)) drawRows(); }, {rootMargin: "400px"});
+
+function drawList(from = 0) {
+  if (byId("side").scrollTop > byId("list").offsetTop) byId("side").scrollTop = 0;
+  byId("rows").replaceChildren();
+  byId("rows").start = from + 1;
+  top_ = shown = from;
+  drawRows();
+  if (!found.length) byId("rest").replaceChildren(make("p", {class: "more"}, ids.length ? "No item is like this. Clear a filter." : "No items were mined in this run."));
+}
+
+// The row of a place among those found, if it is on the page.
+const rowAt = (place) => byId("rows").children[place - top_]?.firstChild;
 
 function markRow(item) {
   const place = found.indexOf(item);
-  while (place >= shown && shown < found.length) drawRows(shown);
+  if (place >= 0 && (place < top_ || place >= shown + ROWS)) drawList(Math.max(0, place - 5));
+  if (place >= shown) drawRows();
   for (const anchor of byId("rows").querySelectorAll("[aria-current]")) anchor.removeAttribute("aria-current");
   if (place < 0) return;
-  const anchor = byId("rows").children[place].firstChild;
+  const anchor = rowAt(place);
   anchor.setAttribute("aria-current", "true");
   anchor.scrollIntoView({block: "nearest"});
 }
@@ -429,17 +443,17 @@ function fill(node, item, part, one, eager = false) {
   const heading = make("h2", {tabindex: "-1"}, `${name} · ${kindOf(item)}`, make("span", {class: "soft"}, ` ${ask_}`));
   if (index.simulated[item] === "1") heading.append(" ", make("span", {class: "tag sim"}, "simulated"));
   const moves = make("div", {class: "moves"});
-  const button = (words, action, disabled) => {
+  const move = (words, action, disabled) => {
     const made = make("button", {type: "button", disabled: disabled ? "" : false}, words);
     made.addEventListener("click", action);
     moves.append(made);
     return made;
   };
-  button("← All items", close).id = "close";
-  button("Before", () => step(-1), place === 0);
-  button("Next", () => step(1), place === found.length - 1);
+  move("← All items", close).id = "close";
+  move("Previous", () => step(-1), place === 0);
+  move("Next", () => step(1), place === found.length - 1);
   moves.append(make("span", {class: "soft"}, place < 0 ? "not among those listed" : `${(place + 1).toLocaleString("en")} of ${found.length.toLocaleString("en")}`));
-  button("Print", () => print());
+  move("Print", () => print());
   const goal = make("p", {class: "goal"}, one.goal < 0 ? make("span", {class: "soft"}, "No goal is stated in the log.") : part.texts[one.goal]);
   const body = make("div");
   const draw = (ask) => {
@@ -505,15 +519,14 @@ function step(by) {
   if (next < 0 || next >= found.length) return;
   const inList = byId("rows").contains(document.activeElement);
   go({item: ids[found[next]]}, Boolean(state.item));
-  if (inList) byId("rows").children[next].firstChild.focus();
+  if (inList) rowAt(next)?.focus();
 }
 
 function close() {
   const item = state.item;
   go({item: ""});
   const place = found.indexOf(places.get(item) ?? -1);
-  const rowNode = place >= 0 && byId("rows").children[place];
-  if (rowNode && rowNode.firstChild) setTimeout(() => rowNode.firstChild.focus(), 0);
+  if (place >= 0) setTimeout(() => rowAt(place)?.focus(), 0);
 }
 
 let wantsFocus = false;
@@ -678,6 +691,7 @@ function key(event) {
     wire();
     drawn = "nothing";
     await apply();
+    performance.mark("ready");
     document.documentElement.dataset.ready = "";
   } catch (error) {
     complain(error);
