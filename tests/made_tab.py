@@ -34,19 +34,19 @@ def chromium():
 class Tab:
     """A page, what it asked for, and what went wrong on it."""
 
-    def __init__(self, context, folder: Path) -> None:
+    def __init__(self, context, folder: Path, fragment: str = "") -> None:
         self.page, self.requests, self.faults = context.new_page(), [], []
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("pageerror", lambda error: self.faults.append(str(error)))
         self.page.on("console", lambda message: self.faults.append(message.text) if message.type == "error" else None)
         self.page.on("dialog", lambda dialog: (self.faults.append(dialog.message), dialog.dismiss()))
         self.page.on("filechooser", lambda _: None)  # asked for beforehand: the first chooser may come before the browser knows
-        self.folder = folder
+        self.folder, self.fragment = folder, fragment
         self.open()
 
     def open(self) -> None:
         self.page.set_default_timeout(120_000)  # a busy machine is no fault of the page
-        self.page.goto(f"{self.folder.as_uri()}/index.html")
+        self.page.goto(f"{self.folder.as_uri()}/index.html{self.fragment}")
         self.page.wait_for_selector("html[data-ready]")
 
     def press(self, *keys: str) -> "Tab":
@@ -84,10 +84,10 @@ def tab(chromium, request):
     """Open a page in a browser profile of its own, or in that of another tab."""
     contexts = []
 
-    def open_(folder: Path, beside: Tab | None = None, **options) -> Tab:
+    def open_(folder: Path, beside: Tab | None = None, fragment: str = "", **options) -> Tab:
         context = beside.page.context if beside else chromium.new_context(**options)
         contexts.append(context)
-        return Tab(context, folder)
+        return Tab(context, folder, fragment)
 
     yield open_
     for context in contexts:

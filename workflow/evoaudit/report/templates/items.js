@@ -20,7 +20,7 @@ const TASKS = {
 const KINDS = {cross: "cross-trajectory", same_domain: "same domain", long_skip: "long skip"};
 const PLAIN = {item: "", task: "", kind: "", domain: "", source: "", set: "", q: "", as: "", filter: "", model: "", is: "", model2: "", is2: "", sort: ""};
 
-let index = null, state = {...PLAIN}, found = [], drawn = "", top_ = 0, shown = 0, opening = 0;
+let index = null, state = {...PLAIN}, found = [], drawn = "", begun = 0, shown = 0, opening = 0;
 // Ways of asking that are loaded: outcomes by model, tallies and flags by item.
 const asked = new Map();
 let ids = [], places = new Map(), lower = [];
@@ -198,12 +198,12 @@ function compute() {
     for (let place = 0; place < bits.length; place++) if (flags & bits[place]) counts[place]++;
     if (inOutcome) found.push(item);
   }
-  if (one && (state.sort || state.filter === "split")) {
+  if (one && sortNow() !== "mined") {
     const share = (item) => (one.answered[item] ? one.right[item] / one.answered[item] : 2);
-    const key = {hard: share, easy: (item) => (one.answered[item] ? -share(item) : 2)}[state.sort]
-      || ((item) => (one.answered[item] ? Math.abs(share(item) - .5) - one.answered[item] * 1e-6 : 2));
+    const key = {hard: share, easy: (item) => (one.answered[item] ? -share(item) : 2)}[sortNow()]
+      || ((item) => (one.answered[item] ? Math.abs(2 * one.right[item] - one.answered[item]) / one.answered[item] : 2));
     const keys = new Map(found.map((item) => [item, key(item)]));
-    found.sort((a, b) => keys.get(a) - keys.get(b) || a - b);
+    found.sort((a, b) => keys.get(a) - keys.get(b) || one.answered[b] - one.answered[a] || a - b);
   }
   return {all, counts, by};
 }
@@ -230,13 +230,14 @@ function drawCounts({all, counts, by}) {
 function drawControls() {
   const values = {
     question: state.kind && state.task ? `${state.task}/${state.kind}` : state.kind ? questionOf(state.kind) : state.task,
-    domain: state.domain, source: state.source, set: state.set, as: state.as, sort: state.sort, model: state.model, is: state.is || "wrong",
+    domain: state.domain, source: state.source, set: state.set, as: state.as, sort: sortNow(), model: state.model, is: state.is || "wrong",
     model2: state.model2, is2: state.is2 || "right",
   };
   for (const [id, value] of Object.entries(values)) byId(id).value = value;
   if (document.activeElement !== byId("q")) byId("q").value = state.q;
 }
 
+const sortNow = () => (["mined", "split", "hard", "easy"].includes(state.sort) ? state.sort : state.filter === "split" ? "split" : "mined");
 const questionOf = (kind) => [...byId("question").options].map((one) => one.value).find((value) => value.endsWith(`/${kind}`)) || "";
 
 // ---- the list
@@ -282,7 +283,7 @@ function drawRows() {
 
 function drawRest() {
   const rest = found.length - shown;
-  byId("earlier").replaceChildren(...(top_ ? [button(`${top_.toLocaleString("en")} before`, () => drawList(Math.max(0, top_ - ROWS)))] : []));
+  byId("earlier").replaceChildren(...(begun ? [button(`${begun.toLocaleString("en")} before`, () => drawList(Math.max(0, begun - ROWS)))] : []));
   byId("rest").replaceChildren(...(rest ? [button(`${rest.toLocaleString("en")} more`, drawRows)] : []));
   if (!rest) return;
   nearing.disconnect();
@@ -294,17 +295,17 @@ function drawList(from = 0) {
   if (byId("side").scrollTop > byId("list").offsetTop) byId("side").scrollTop = 0;
   byId("rows").replaceChildren();
   byId("rows").start = from + 1;
-  top_ = shown = from;
+  begun = shown = from;
   drawRows();
   if (!found.length) byId("rest").replaceChildren(make("p", {class: "more"}, ids.length ? "No item is like this. Clear a filter." : "No items were mined in this run."));
 }
 
 // The row of a place among those found, if it is on the page.
-const rowAt = (place) => byId("rows").children[place - top_]?.firstChild;
+const rowAt = (place) => byId("rows").children[place - begun]?.firstChild;
 
 function markRow(item) {
   const place = found.indexOf(item);
-  if (place >= 0 && (place < top_ || place >= shown + ROWS)) drawList(Math.max(0, place - 5));
+  if (place >= 0 && (place < begun || place >= shown + ROWS)) drawList(Math.max(0, place - 5));
   if (place >= shown) drawRows();
   for (const anchor of byId("rows").querySelectorAll("[aria-current]")) anchor.removeAttribute("aria-current");
   if (place < 0) return;
@@ -459,7 +460,7 @@ function fill(node, item, part, one, eager = false) {
   const draw = (ask) => {
     body.replaceChildren(shots(part, one, ask, eager));
     if (one.options.length) body.append(make("ul", {class: "choices", "aria-label": "What could be answered"}, ...one.options.map(([words, right]) => make("li", {class: right ? "right" : false}, words, right ? " ✓" : "", right ? make("span", {class: "hidden"}, " (right)") : ""))));
-    body.append(make("p", {class: "answer"}, "Right: ", make("b", {class: "good"}, one.right)));
+    if (!one.options.some(([words]) => words === one.right)) body.append(make("p", {class: "answer"}, "Right: ", make("b", {class: "good"}, one.right)));
     if (!ask) {
       body.append(make("p", {class: "soft"}, "No model was asked."));
       return;
@@ -505,9 +506,13 @@ async function show(item, focus) {
 function welcome() {
   delete byId("item").dataset.item;
   if (state.item) return [make("div", {class: "welcome"}, make("h2", {}, "No such item"), make("p", {}, "This run has no item ", make("code", {}, make("bdi", {}, state.item)), "."))];
-  const words = ["Choose an item to see its pictures as the models saw them, its prompt and every answer; j and k go through the list.",
+  const words = ["Choose an item to see its pictures as the models saw them, its prompt and every answer. The keys j and k go through the list.",
     "“Split decisions” are items that at least a third of the models got right and at least a third got wrong, the most even first. An answer nobody can use counts as wrong; a missing one is left out."];
-  return [make("div", {class: "welcome"}, make("h2", {}, count(ids.length, "item")), ...words.map((text) => make("p", {}, text)))];
+  const starts = index.models.length ? [["split", "Split decisions"], ["wrong-by-all", "Wrong by all"], ["right-by-all", "Right by all"]] : [];
+  const links = starts.map(([filter, text]) => [address({...PLAIN, filter}), text]);
+  if (index.kinds.includes("long_skip")) links.push([address({...PLAIN, kind: "long_skip"}), "Long skips: the distractor is a later screen of the same trajectory"]);
+  const list = make("ul", {}, ...links.map(([href, text]) => make("li", {}, make("a", {href}, text))));
+  return [make("div", {class: "welcome"}, make("h2", {}, count(ids.length, "item")), ...words.slice(0, index.models.length ? 2 : 1).map((text) => make("p", {}, text)), list)];
 }
 
 // ---- moving
