@@ -83,6 +83,7 @@ ALL = set(FORMAT) - {"download"}  # nothing in this config is downloaded
         (("judges", 1, "accuracy"), 0.5, {"judge", "select", "replay", "combine"} | DOWNSTREAM),
         (("stats", "bootstrap"), 500, DOWNSTREAM),
         (("report", "max_items"), 3, {"report"}),
+        (("report", "max_pictures_mb"), 100, {"report"}),
         (("export", "title"), "Mine", {"export"}),
     ],
 )

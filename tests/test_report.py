@@ -10,6 +10,7 @@ import struct
 import zlib
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import made_run
 import numpy as np
@@ -23,7 +24,7 @@ from PIL import Image, ImageDraw
 from evoaudit import pictures, store
 from evoaudit.__main__ import main
 from evoaudit.errors import InputError
-from evoaudit.places import trajectory_page
+from evoaudit.places import ITEMS, trajectory_page
 from evoaudit.report import cases, summary, tables, thumbs, words
 from evoaudit.report import pictures as originals
 from evoaudit.report.examples import spread
@@ -662,7 +663,7 @@ class Page(HTMLParser):
 
 def test_hostile_text_stays_text(run: tuple[list[str], Path, str]) -> None:
     found = pages(run[1])
-    assert len(found) == 6 + 5  # four models of the leaderboard, and one that was only scored
+    assert len(found) == 6 + 5 + 1  # four models of the leaderboard, one that was only scored, and the instance browser
     for name, html in found.items():
         page = Page(html)
         assert len(page.all("script")) == 1 and "src" not in page.all("script")[0], name
@@ -711,13 +712,18 @@ def test_every_link_leads_somewhere_once_published(run: tuple[list[str], Path, s
     target = tmp_path / "runs" / "demo"
     found = {name: Page(html) for name, html in pages(target).items()}
     ids = {name: {a["id"] for _, a in page.elements if a.get("id")} for name, page in found.items()}
+    index = (target / "items" / "data" / "index.js").read_text(encoding="utf-8")
     seen = set()
     for name, page in found.items():
         for link in sorted(filter(None, {a["href"] for a in page.all("a")} | {a["src"] for a in page.all("img")})):
             path, _, mark = link.partition("#")
             place = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
             assert (target / place).is_file(), (name, link)
-            assert not mark or mark in ids[place], (name, link)
+            if place == ITEMS:
+                # What the browser opens: an item or a model of its index.
+                assert all(f'"{value}"' in index for value in dict(parse_qsl(mark)).values()), (name, link)
+            else:
+                assert not mark or mark in ids[place], (name, link)
             seen.add(f"{place}#{mark}" if mark else place)
     assert {"tables/drops.csv", "figures/evogain_forest.pdf", "manifest.json", "keys.json", "models.html#t-evogui_intervals"} <= seen
     assert {"models/beta-9b.html", trajectory_page("web:0"), "index.html#leaderboard"} <= seen

@@ -28,7 +28,7 @@ FORMAT = {
     "stats": 6,
     "tables": 3,
     "figures": 4,
-    "report": 4,
+    "report": 5,
     "export": 4,
 }
 

@@ -21,7 +21,7 @@ from evoaudit.conditions import CONDITIONS, TASKS
 from evoaudit.fingerprint import fingerprint
 from evoaudit.infer.base import Request, prompt_digest
 from evoaudit.jsonfile import read_json
-from evoaudit.places import trajectory_page
+from evoaudit.places import ITEMS, trajectory_page
 from evoaudit.probes.vocabulary import vocabulary_of
 from evoaudit.report import inline, questions
 from evoaudit.report.answers import NOT_ASKED, Asking, Said, Scores, names_of
@@ -31,7 +31,6 @@ from evoaudit.review.shared import IMAGES, TRUSTED, line, lines, script_json
 from evoaudit.streams import rank
 
 TEMPLATE = Path(__file__).parent / "templates" / "items.html.j2"
-FOLDER = "items"
 #: Items, and characters of them, in one file of details.
 PART, PART_TEXT = 50, 500_000
 #: Longest texts shown, characters: goals, raw answers, everything else.
@@ -91,11 +90,11 @@ def build(
     prompt_folder: Path | None = None,
     max_pictures_mb: int | None = None,
 ) -> Counter[str]:
-    """Write ``items/`` into the report's folder, after its other pages; return counts of items and pictures.
+    """Write the browser into the report's folder, after its other pages; return counts of items and pictures.
 
     ``max_pictures_mb`` bounds the pictures taken along. Counts are ``items``, ``pictures``, and the `REASONS` for those left out.
     """
-    under = folder / FOLDER
+    under = (folder / ITEMS).parent
     (under / "data").mkdir(parents=True, exist_ok=True)
     made = [_read(one, prompt_folder) for one in sets]
     counts = Counter(items=sum(len(one.items) for one in made))

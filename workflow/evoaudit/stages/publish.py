@@ -179,7 +179,7 @@ def _copy(source: Path, place: Path, sha256: str, linked: bool) -> None:
     folder = next((parent for parent in source.parents if (parent / MANIFEST).is_file()), source.parent)
     name = source.relative_to(folder).as_posix()
     if source.is_file():
-        _second(source, place) if linked else shutil.copyfile(source, place)
+        (_second if linked else shutil.copyfile)(source, place)
         if _sha256(place) == sha256:
             return
     raise refused(folder, list(faults(folder, {name: sha256})) or [(name, f"differs from its {MANIFEST}")])

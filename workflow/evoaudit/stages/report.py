@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write ``index.html``, its pictures, the instance browser and ``summary.json``."""
+    """Write every page with its pictures, the instance browser where there are probes, and ``summary.json``."""
     from evoaudit.report import items
     from evoaudit.report.load import Inputs
     from evoaudit.report.page import build
@@ -73,6 +73,7 @@ def run(args: argparse.Namespace) -> None:
         judgments=many("judgments"),
         roots=common.roots(args.root),
     )
+    sets = _item_sets(args, inputs)
     with common.stage(args, "report", "page") as (folder, counts):
         totals = build(
             folder,
@@ -82,11 +83,12 @@ def run(args: argparse.Namespace) -> None:
             max_items=int(args.settings.get("max_items", 24)),
             seed=args.seed,
             threads=args.threads,
+            items=bool(sets),
         )
         text = json.dumps(totals, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
         (folder / "summary.json").write_text(text, encoding="utf-8")
         counts.keep("page")
-        if not (sets := _item_sets(args, inputs)):
+        if not sets:
             return
         browsed = items.build(
             folder,
