@@ -40,6 +40,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/preparation.py
 	$(BIN)/python benchmarks/statistics_and_figures.py
 	$(BIN)/python benchmarks/inference.py
+	$(BIN)/python benchmarks/report.py
 
 environment: $(READY)
 

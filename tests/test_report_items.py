@@ -101,13 +101,13 @@ def test_an_item_is_shown_as_it_was_asked_with_every_answer(at):
 
 def test_the_prompt_is_the_one_that_was_sent(at):
     one = at("item=t3-1").press("p")
-    shows(one, "#item .prompts", "is the one that was recorded")
+    shows(one, "#item details.prompts", "is the one that was recorded")
     said = prompts.render(prompts.shipped()["t3"], items()["t3"][1])
     texts = [part.text for message in said for part in message.parts if isinstance(part, prompts.Text)]
     assert one.page.locator("#item .prompt pre").all_text_contents() == texts
     one.page.click(".tabs button:nth-child(2)")
     one.press("p")
-    shows(one, "#item .prompts", "not quite the words that were sent")
+    shows(one, "#item details.prompts", "not quite the words that were sent")
 
 
 def test_each_condition_shows_the_pictures_it_sent(at):

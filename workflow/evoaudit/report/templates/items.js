@@ -465,7 +465,7 @@ function fill(node, item, part, one, eager = false) {
       body.append(make("p", {class: "soft"}, "No model was asked."));
       return;
     }
-    body.append(make("h3", {}, "Answers ", make("span", {class: "soft"}, tally(ask))), answers(part, ask, task), make("h3", {}, "Prompt"), prompt(part, one, ask));
+    body.append(make("h3", {}, "Answers ", make("span", {class: "soft"}, tally(ask))), answers(part, ask, task), make("h3", {class: "prompts"}, "Prompt"), prompt(part, one, ask));
   };
   const now = one.asked.find((ask) => ask.group === groupNow()) || one.asked[0];
   const tabs = make("div", {class: "tabs", role: "group", "aria-label": "How it was asked"});
@@ -572,7 +572,8 @@ async function printAll() {
 }
 let folded = [];
 addEventListener("beforeprint", () => {
-  folded = [...document.querySelectorAll("#item details:not([open], .prompts), #sheets details:not([open], .prompts)")];
+  // An item is to fit on a page: of long answers the beginning is printed, unless somebody has unfolded them.
+  folded = [...document.querySelectorAll(".facts-box:not([open])")];
   folded.forEach((one) => { one.open = true; });
 });
 addEventListener("afterprint", () => {
@@ -680,7 +681,7 @@ function key(event) {
     j: () => step(1), ArrowRight: () => step(1), k: () => step(-1), ArrowLeft: () => step(-1),
     ArrowDown: inList && (() => step(1)), ArrowUp: inList && (() => step(-1)),
     "/": () => { byId("filters").open = true; document.body.classList.remove("open"); byId("q").focus(); byId("q").select(); },
-    p: () => { const node = byId("item").querySelector(".prompts"); if (node) node.open = !node.open; },
+    p: () => { const node = byId("item").querySelector("details.prompts"); if (node) node.open = !node.open; },
     Escape: () => state.item && close(), "?": () => byId("help").showModal(),
   }[event.key];
   if (!action) return;
