@@ -124,6 +124,7 @@ def test_each_condition_shows_the_pictures_it_sent(at):
     assert one.page.locator(shot).count() == 0 and "No pictures were shown" in one.page.text_content("#item")
     tabs.nth(3).click()
     lent = one.page.eval_on_selector_all(f"{shot} img", SOURCES)
+    assert "item=t2-2" in one.page.get_attribute("#item .answer a", "href")
     assert len(lent) == 2 and not set(lent) & set(own) and "of another item" in one.page.text_content(shot + " >> nth=0")
     tabs.nth(4).click()
     assert one.page.eval_on_selector_all(f"{shot} img", SOURCES) == own[1:]
@@ -173,6 +174,18 @@ def test_what_models_got_wrong_and_others_right(at):
     assert listed(one) == ["t2-1"]
     assert one.page.locator("#is option").all_text_contents()[:3] == ["wrong (4)", "right (7)", "right in action, wrong in value (1)"]
     assert one.page.locator("#is2 option").all_text_contents()[:2] == ["wrong (1)", "right (1)"]
+
+
+def test_outcomes_are_those_of_the_way_of_asking_that_is_chosen(at):
+    one = at("as=after_only-512&task=t2")
+    told = one.page.locator("#outcomes button").all_text_contents()
+    assert told[:4] == ["All 4", "Wrong by all 1", "Right by all 3", "Split decisions 0"]
+    assert "0 of 1 right" in one.page.text_content("#rows li:nth-child(4)")
+    item_is(one.press("j"), "t2-0")
+    assert one.page.text_content(".tabs [aria-pressed=true]") == "after picture only, 512 px"
+    one.page.select_option("#as", "black-512")
+    sync_api.expect(one.page.locator(".tabs [aria-pressed=true]")).to_have_text("black pictures, 512 px")
+    assert one.page.locator("#item .black").count() == 2 and "as=black-512" in one.page.url
 
 
 def test_the_search_reads_goals_and_ids(at):
@@ -258,6 +271,7 @@ def test_hostile_texts_are_texts(at):
     one.page.click("#rows li:nth-child(13) a")
     item_is(one, hostile)
     # What could hide or reorder a text is spelled out.
+    assert "\u202e" not in one.page.text_content("body")
     spelled = HOSTILE
     for hidden, words in (("\u2028", "\\u2028"), ("\u2029", "\\u2029"), ("\u202e", "\\u202e")):
         spelled = spelled.replace(hidden, words)

@@ -410,6 +410,7 @@ class _Parts:
         page = trajectory_page(item["trajectory_id"])
         asked = groupby(sorted(scores), key=lambda asking: asking.group)
         return {
+            "id": line(item["instance_id"], SHORT),
             "goal": part.text(lines(item["goal"], GOAL)) if item["goal"] else -1,
             "website": plain(item["website"] or "", 80),
             "trajectory": line(item["trajectory_id"], SHORT),

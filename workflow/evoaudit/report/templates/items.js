@@ -347,14 +347,17 @@ function shot(part, place, label, words, good, eager, black) {
   return figure;
 }
 
-function shots(part, one, ask, eager) {
+function shots(part, item, one, ask, eager) {
   const group = ask ? index.groups[ask.group] : null, kind = group ? group.pictures : "own";
   if (kind === "none") return make("p", {class: "answer soft"}, "No pictures were shown. The log’s own are shown with other conditions.");
   const node = make("div", {class: "shots"});
   if (kind === "other") {
     if (!ask.lent) return make("p", {class: "answer soft"}, "No other item has as many pictures to lend.");
     ask.lent.forEach((place, number) => node.append(shot(part, place, one.frames[number][1], "of another item", -1, eager, false)));
-    return node;
+    // An id has the name of its set before it, where it is of a further one.
+    const set = ids[item].slice(0, ids[item].length - index.ids[item].length);
+    const from = make("a", {href: address({...state, item: set + ask.lender})}, "the item they are of");
+    return make("div", {}, node, make("p", {class: "answer soft"}, "These pictures were lent: ", from, "."));
   }
   const frames = kind === "last" ? one.frames.slice(-1) : one.frames;
   for (const [place, label, words, good] of frames) node.append(shot(part, place, label, words, good, eager, kind === "black"));
@@ -427,7 +430,7 @@ function prompt(part, one, ask) {
 function facts(part, item, one) {
   const list = make("dl", {class: "facts"});
   const add = (name, ...words) => list.append(make("dt", {}, name), make("dd", {}, ...words));
-  add("Item", make("code", {}, make("bdi", {}, ids[item])));
+  add("Item", make("code", {}, make("bdi", {}, one.id)));
   add("Trajectory", make("code", {}, make("bdi", {}, one.trajectory)), one.page ? " " : "", one.page ? make("a", {href: one.page}, "step by step") : "");
   for (const [name, words] of one.from) add(name, words);
   add("Source", [one.website, index.domain[item] < 0 ? "" : index.domains[index.domain[item]], index.sources[index.source[item]]].filter((word, place, all) => word && all.indexOf(word) === place).join(" · "));
@@ -458,7 +461,7 @@ function fill(node, item, part, one, eager = false) {
   const goal = make("p", {class: "goal"}, one.goal < 0 ? make("span", {class: "soft"}, "No goal is stated in the log.") : part.texts[one.goal]);
   const body = make("div");
   const draw = (ask) => {
-    body.replaceChildren(shots(part, one, ask, eager));
+    body.replaceChildren(shots(part, item, one, ask, eager));
     if (one.options.length) body.append(make("ul", {class: "choices", "aria-label": "What could be answered"}, ...one.options.map(([words, right]) => make("li", {class: right ? "right" : false}, words, right ? " ✓" : "", right ? make("span", {class: "hidden"}, " (right)") : ""))));
     if (!one.options.some(([words]) => words === one.right)) body.append(make("p", {class: "answer"}, "Right: ", make("b", {class: "good"}, one.right)));
     if (!ask) {
@@ -499,6 +502,8 @@ async function show(item, focus) {
   document.title = `${TASKS[index.tasks[item]][0]} ${goalOf(item).slice(0, 60)} · ${title}`;
   byId("item").scrollTop = 0;
   byId("item").dataset.item = ids[item];
+  const place = found.indexOf(item);
+  byId("said").textContent = `${TASKS[index.tasks[item]][0]}, ${kindOf(item)}${place < 0 ? "" : `, ${place + 1} of ${found.length}`}: ${goalOf(item).slice(0, 80)}`;
   if (focus) heading.focus({preventScroll: true});
   if (document.body.classList.contains("open") && matchMedia("(max-width: 62rem)").matches) scrollTo(0, 0);
 }
