@@ -14,6 +14,7 @@ from evoaudit.normalise import Source, normalise
 from evoaudit.sources import MODULES, platform
 from evoaudit.sources.detect import Found, detect
 from evoaudit.store import Counts
+from evoaudit.yamlfile import quoted
 
 #: Seconds of silence after which progress is told, and between two words of it.
 _PATIENCE = 5.0
@@ -128,13 +129,8 @@ def config_lines(sources: Iterable[Source]) -> list[str]:
         if (kind := platform(source.kind)) in _ACTIONS:
             sets.setdefault(kind, []).append(source.name)
         options = "".join(f", {name}: {value}" for name, value in sorted(source.options.items()))
-        lines.append(f"  - {{name: {source.name}, kind: {source.kind}, path: {_quoted(str(source.root))}{options}}}")
+        lines.append(f"  - {{name: {source.name}, kind: {source.kind}, path: {quoted(str(source.root))}{options}}}")
     if sets:
         lines += ["probes:", "  sets:"]
         lines += [f"    {kind}: {{sources: [{', '.join(names)}], t2: {{quota: {_ACTIONS[kind]}}}}}" for kind, names in sorted(sets.items())]
     return lines
-
-
-def _quoted(text: str) -> str:
-    """Return a path as YAML takes it inside braces."""
-    return text if re.fullmatch(r"[\w./~-]+", text, re.ASCII) else json.dumps(text, ensure_ascii=not text.isprintable())

@@ -1,5 +1,7 @@
 """YAML that people write: data alone, and every key once."""
 
+import json
+import re
 import reprlib
 from collections.abc import Collection
 from pathlib import Path
@@ -8,6 +10,9 @@ from typing import Any
 import yaml
 
 from evoaudit.errors import InputError
+
+#: Plain words that are no texts.
+_WORDS = frozenset(("~", ".inf", ".nan", "false", "no", "null", "off", "on", "true", "yes"))
 
 
 class _Strict(yaml.SafeLoader):
@@ -60,3 +65,9 @@ def short(value: object) -> str:
         return "nothing"
     text = repr(value[:60]) if isinstance(value, str) else reprlib.repr(value) if isinstance(value, Collection) else repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def quoted(text: str) -> str:
+    """Return a text as YAML takes it inside braces, as one printable line."""
+    plain = re.fullmatch(r"[A-Za-z_/~.][\w./~-]*", text, re.ASCII) and text.lower() not in _WORDS
+    return text if plain else json.dumps(text, ensure_ascii=not text.isprintable())

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from evoaudit.errors import InputError
+from evoaudit.errors import InputError, one_line
 from evoaudit.jsonfile import read_json
 
 
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(path, "not a listing of a download", "delete its folder and run `snakemake download` again") from None
         faults = _faults(folder, files, args.threads)
         for name, fault in faults:
-            print(f"{folder / name}: {fault}; delete it and the folder {path.parent}, and run `snakemake download` again")
+            print(one_line(f"{folder / name}: {fault}; delete it and the folder {path.parent}, and run `snakemake download` again"))
         bad += len(faults)
         total = sum(size for size, _ in files.values())
         print(

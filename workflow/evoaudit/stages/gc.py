@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from evoaudit import plan as plans
-from evoaudit.errors import InputError
+from evoaudit.errors import InputError, one_line
 from evoaudit.identity import FORMAT
 from evoaudit.stages import configured
 
@@ -41,10 +41,10 @@ def run(args: argparse.Namespace) -> int:
                 continue
             size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
             if _bought(folder) and not args.answers:
-                print(f"kept    {_size(size):>9}  {folder}  answers of a model; --answers removes them too")
+                print(f"kept    {_size(size):>9}  {one_line(str(folder))}  answers of a model; --answers removes them too")
                 continue
             total += size
-            print(f"{'removed' if args.delete else 'unused'}  {_size(size):>9}  {folder}")
+            print(f"{'removed' if args.delete else 'unused'}  {_size(size):>9}  {one_line(str(folder))}")
             if args.delete:
                 shutil.rmtree(folder)
                 for kind, end in (("logs", "log"), ("logs", "json"), ("benchmarks", "jsonl")):

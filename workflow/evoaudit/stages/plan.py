@@ -5,7 +5,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evoaudit.errors import InputError
+from evoaudit.errors import InputError, one_line
+from evoaudit.yamlfile import quoted
 
 if TYPE_CHECKING:
     from evoaudit.stats.planning import Design
@@ -57,14 +58,15 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--calibration", f"{args.calibration}", "give a count")
     sizes = _sizes(args)
     plans = _plans(args, design, sizes, level)
-    width = max(len(name) for name, *_ in plans)
+    shown = {name: one_line(name, 80) for name, *_ in plans}
+    width = max(map(len, shown.values()))
     print(f"{'':<{width}} {'there are':>10} {'audit':>8} {'people review':>14} {'interval to expect':>20}")
     for name, size, one, n in plans:
         there = "endless" if size is None else f"{size:,}"
         if n is None:
-            print(f"{name:<{width}} {there:>10} {'all':>8} {'':>14} {_interval(one, size, level):>20}  never as narrow as wanted")
+            print(f"{shown[name]:<{width}} {there:>10} {'all':>8} {'':>14} {_interval(one, size, level):>20}  never as narrow as wanted")
         else:
-            print(f"{name:<{width}} {there:>10} {n:>8,} {one.reviews(n):>14,} {_interval(one, n, level):>20}")
+            print(f"{shown[name]:<{width}} {there:>10} {n:>8,} {one.reviews(n):>14,} {_interval(one, n, level):>20}")
     _say(args, design, plans)
     return 1 if any(n is None for *_, n in plans) else 0
 
@@ -122,7 +124,7 @@ def _say(args: argparse.Namespace, design: "Design", plans: list[tuple[str, int 
     if kept and len(kept) == len(plans) - 1:
         # Calibration rows are drawn with the others and then set aside.
         spare = -(-args.calibration // len(kept))
-        print("\naudit:\n  quotas: {" + ", ".join(f"{name}: {n + spare}" for name, n in kept) + "}")
+        print("\naudit:\n  quotas: {" + ", ".join(f"{quoted(name)}: {n + spare}" for name, n in kept) + "}")
         print(f"  calibration: {args.calibration}" if args.calibration else "", end="\n" if args.calibration else "")
 
 

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     if args.mend:
         for folder, names in checked.damaged.items():
             set_aside(folder, names)
-            print(f"set aside in {folder}: {', '.join(names)}")
+            print(one_line(f"set aside in {folder}: {', '.join(names)}"))
     for note in checked.notes:
         print(f"note: {one_line(note)}")
     said = f"{checked.folders} folders, {checked.files} files"
