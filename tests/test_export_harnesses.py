@@ -1,8 +1,9 @@
 """Other people's programs open the export, and one of them, asking the same server, gets the run's own numbers.
 
-They are wanted in environments of their own: EVOAUDIT_HARNESSES names the Python of one (`pip install inspect-ai openai datasets pillow pandas
-mlcroissant roc-validator cffconvert`), EVOAUDIT_LMMS_EVAL that of one with lmms-eval (0.7.3: `pip install lmms-eval openai filelock==3.16.1`), and
-EVOAUDIT_VLMEVAL that of one with VLMEvalKit (as `pip install ms-vlmeval` packs it).
+They are wanted in environments of their own: EVOAUDIT_HARNESSES names the Python of one
+(`pip install inspect-ai openai datasets pillow pandas mlcroissant roc-validator cffconvert`), EVOAUDIT_LMMS_EVAL that of one with
+lmms-eval (0.7.3: `pip install lmms-eval openai filelock==3.16.1`), and EVOAUDIT_VLMEVAL that of one with VLMEvalKit (as
+`pip install ms-vlmeval` packs it).
 """
 
 import base64
