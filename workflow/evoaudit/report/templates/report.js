@@ -77,6 +77,7 @@ for (const board of document.querySelectorAll(".board")) {
   inputs.forEach((input) => input.addEventListener("input", show));
   controls.hidden = false;
   show();
+  addEventListener("pageshow", show);  // a browser that goes back fills the fields in again
 }
 
 function reveal() {
