@@ -97,8 +97,8 @@ def board(models: tuple[str, ...]) -> dict[str, list[dict]]:
         for k in range(10)
     ]
     answers = [
-        {"model": row["model"], "condition": "full", "task": task, "n_asked": 20, "n_answered": 19, "n_invalid": 1, "n_unanswered": 1}
-        | {"accuracy": 40.0, "group": row["group"], "n_refused": 1, "simulated": True}
+        {"model": row["model"], "condition": "full", "task": task, "n_asked": 20, "n_answered": 18, "n_invalid": 1, "n_unanswered": 1}
+        | {"accuracy": 40.0, "group": row["group"], "n_refused": 1, "max_image_side": 512, "simulated": True}
         for row in rows
         for task in ("T1", "T2", "T3")
     ]

@@ -90,6 +90,8 @@ def test_every_model_has_a_page_with_its_slices_and_what_it_got_wrong(site):
     assert "Place 1 of 28 models with an EvoGain of 60.0 (interval 56.0 to 64.0); it leads." in scores
     assert "2 of 2 questions it got wrong" in wrong and wrong.count("24 of 28") == 2 and "2 → 3 → 1" in wrong
     assert "value in the goal" in text(section(html, "slices"))
+    said = "Of 60 requests with the questions’ own pictures, 57 were answered, 3 of these unusably; 3 have no answer: 3 refused."
+    assert said in text(section(html, "answers"))
 
 
 def test_a_difference_is_told_from_the_side_of_the_model(site):
@@ -155,7 +157,7 @@ def test_questions_are_linked_to_where_there_is_a_page_for_them(site, tmp_path):
 
 def test_an_interval_of_a_model_that_answered_nothing_is_no_number(tmp_path):
     found = models.Models(inputs(tmp_path), {}, 7, items=False, limit=5)
-    assert found.score(0, 0).text == "" and found._row("T1", "m", {}) is None
+    assert found.score(0, 0).text == "" and found.row("T1", "m", {}) is None
 
 
 def test_the_folders_of_the_report_are_those_that_publishing_clears(site):

@@ -223,8 +223,8 @@ def _main(inputs: Inputs, rows: list[dict], main: dict, known: dict, pages: Mapp
                 pages,
                 rank=Score(number(rank, 0), _to(low, high, 0), repr(rank), places.bar(low, rank, high)),
                 gain=Score(number(row["evogain"], 1), _to(*ends, 1), repr(row["evogain"]), axis.bar(ends[0], row["evogain"], ends[1])),
-                scores=tuple(_score(row.get(metric)) for metric in INDEX),
-                best=_score(row.get("p_best")),
+                scores=tuple(score(row.get(metric)) for metric in INDEX),
+                best=score(row.get("p_best")),
                 leads=row is leader,
                 tied=row["model"] in ties,
             )
@@ -248,7 +248,7 @@ def _other(
 ) -> Board:
     scored = [(gain(row, chance), row) for row in rows]
     scored.sort(key=lambda pair: (pair[0] is None, -(pair[0] or 0), str(pair[1]["model"])))
-    axis = _Axis((score for score, _ in scored), 0.0, 1.0)
+    axis = _Axis((value for value, _ in scored), 0.0, 1.0)
     about = CONDITIONS.get(condition)
     lines = [
         _line(
@@ -257,11 +257,11 @@ def _other(
             known,
             pages,
             rank=Score(str(place), "", str(place)),
-            gain=_score(score) if score is None else Score(number(score, 1), "", repr(score), axis.bar(None, score, None)),
-            scores=tuple(_score(row.get(metric), row.get(f"{metric}_low"), row.get(f"{metric}_high")) for metric in TASKS),
+            gain=score(None) if value is None else Score(number(value, 1), "", repr(value), axis.bar(None, value, None)),
+            scores=tuple(score(row.get(metric), row.get(f"{metric}_low"), row.get(f"{metric}_high")) for metric in TASKS),
             best=Score(""),
         )
-        for place, (score, row) in enumerate(scored[:limit], 1)
+        for place, (value, row) in enumerate(scored[:limit], 1)
     ]
     words = (about.label if about else plain(condition, 60)) + (f", {side} px" if side else "")
     return Board(
@@ -292,7 +292,8 @@ def _line(row: dict, main: dict, known: dict, pages: Mapping[str, str], **given:
     )
 
 
-def _score(value: float | None, low: float | None = None, high: float | None = None) -> Score:
+def score(value: float | None, low: float | None = None, high: float | None = None) -> Score:
+    """Return a score in percent with its interval as it is shown; empty where there is none."""
     return Score("") if value is None else Score(number(value, 1), _to(low, high, 1), repr(value))
 
 

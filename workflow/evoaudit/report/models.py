@@ -34,6 +34,16 @@ PARTS = (
     ("cost", "What it cost", ("cost",)),
     ("others", "Further tables", ("resolution", "t2_value_in_goal", "evogain_action", "osworld_relation", "other_sets")),
 )
+#: Column of the table `answers` → why there is no answer.
+MISSING = {
+    "n_refused": "refused",
+    "n_content_filter": "stopped by a filter",
+    "n_truncated": "cut by the bound on output tokens",
+    "n_empty": "empty",
+    "n_context_overflow": "too long for its context",
+    "n_fault": "lost to a fault of the service or the network",
+    "n_not_sent": "never sent",
+}
 #: What is said of a table where it differs on a model's page.
 NOTES = {
     "pairwise_models": "EvoGain of this model minus that of the other, under shared resamples of trajectories. p is adjusted (Holm) over "
@@ -122,6 +132,7 @@ class Model:
     conditions: tuple[Condition, ...]
     habits: tuple[Habit, ...]
     bins: tuple[tuple[str, tuple[Bin, ...]], ...]
+    outcomes: str
     wrong: tuple[Wrong, ...]
     n_wrong: int
     items: str
@@ -298,7 +309,8 @@ class Models:
             number(share, 1), f"{number(low, 1)} to {number(high, 1)}", repr(share), Bar(round(low, 2), round(share, 2), round(high, 2))
         )
 
-    def _row(self, name: str, model: str, of: Mapping[str, tuple[float, int]], chance: float | None = None) -> Row | None:
+    def row(self, name: str, model: str, of: Mapping[str, tuple[float, int]], chance: float | None = None) -> Row | None:
+        """Return one score of a model beside the mean of those it competes with, None where it answered nothing."""
         right, n = of.get(model, (0.0, 0))
         if not n:
             return None
@@ -311,7 +323,7 @@ def _minus(value: float | None) -> float | None:
     return None if value is None else -value
 
 
-def made(models: Models, name: str, line: Line | None) -> Model:
+def model(models: Models, name: str, line: Line | None) -> Model:
     """Return what the page of a model shows."""
     rows = {table: by.get(name, []) for table, by in models.rows.items()}
     parts = []
@@ -331,12 +343,13 @@ def made(models: Models, name: str, line: Line | None) -> Model:
         tasks=tuple(
             row
             for metric, word in board.TASKS.items()
-            if (row := models._row(word, name, models.cut(metric, "").get("", {}), models.chance.get(metric)))
+            if (row := models.row(word, name, models.cut(metric, "").get("", {}), models.chance.get(metric)))
         ),
         slices=_slices(models, name),
         conditions=_conditions(models, rows.get("shortcut_controls", [])),
         habits=_habits(rows.get("position_bias", [])),
         bins=_bins(rows.get("reliability", [])),
+        outcomes=_outcomes(rows.get("answers", []), models.sides.get(name)),
         wrong=wrong,
         n_wrong=n_wrong,
         items=item_link("../", model=file.removeprefix("models/").removesuffix(".html")) if models.items else "",
@@ -436,7 +449,7 @@ def _slices(models: Models, name: str) -> tuple[Slices, ...]:
     for title, note, metric, by in cuts:
         of = models.cut(metric, by)
         names = {"True": "value in the goal", "False": "no value, or not in the goal", "": "not said"} if by == "value_in_goal" else {}
-        found = [models._row(names.get(value) or said(plain(value, 60)), name, of[value]) for value in _sorted(of)]
+        found = [models.row(names.get(value) or said(plain(value, 60)), name, of[value]) for value in _sorted(of)]
         if kept := tuple(row for row in found if row):
             made.append(Slices(title, note, kept))
     for metric, title in (("t1", "T1"), ("t2_joint", "T2 joint"), ("t3", "T3")):
@@ -444,14 +457,14 @@ def _slices(models: Models, name: str) -> tuple[Slices, ...]:
         if len(of) < 2:
             continue
         largest = sorted(of, key=lambda value: (-of[value].get(name, (0, 0))[1], value))
-        found = [models._row(plain(value or "no domain", 60), name, of[value]) for value in largest[:DOMAINS]]
+        found = [models.row(plain(value or "no domain", 60), name, of[value]) for value in largest[:DOMAINS]]
         if rest := largest[DOMAINS:]:
             every = {model for value in rest for model in of[value]}
             joined = {
                 model: (sum(of[value].get(model, (0, 0))[0] for value in rest), sum(of[value].get(model, (0, 0))[1] for value in rest))
                 for model in every
             }
-            found.append(models._row(f"{count(len(rest), 'smaller domain')}", name, joined))
+            found.append(models.row(f"{count(len(rest), 'smaller domain')}", name, joined))
         if kept := tuple(row for row in found if row):
             made.append(Slices(f"{title} by domain", "Those with the most items first; few items make wide intervals.", kept))
     return tuple(made)
@@ -483,7 +496,7 @@ def _conditions(models: Models, rows: list[dict]) -> tuple[Condition, ...]:
                 words + (f", {row['max_image_side']} px" if several and row.get("max_image_side") else ""),
                 about.shows if about else "",
                 number(score, 1),
-                tuple(board._score(row.get(metric), row.get(f"{metric}_low"), row.get(f"{metric}_high")) for metric in board.TASKS),
+                tuple(board.score(row.get(metric), row.get(f"{metric}_low"), row.get(f"{metric}_high")) for metric in board.TASKS),
             )
         )
     return tuple(made)
@@ -498,6 +511,21 @@ def _habits(rows: list[dict]) -> tuple[Habit, ...]:
         for row in rows
         if row.get("share") is not None and row.get("expected_share") is not None
     )
+
+
+def _outcomes(rows: list[dict], side: int | None) -> str:
+    """Say what became of the requests of the comparison: answered, unusable, or without an answer and why."""
+    asked = [row for row in rows if row["condition"] == "full" and row.get("max_image_side") in (side, None)]
+    total = {column: sum(row.get(column) or 0 for row in asked) for column in ("n_asked", "n_invalid", "n_unanswered", *MISSING)}
+    if not total["n_asked"]:
+        return ""
+    given = total["n_asked"] - total["n_unanswered"]
+    said = f"Of {count(total['n_asked'], 'request')} with the questions’ own pictures, {given:,} were answered"
+    said += f", {total['n_invalid']:,} of these unusably" if total["n_invalid"] else ""
+    if total["n_unanswered"]:
+        why = [f"{total[column]:,} {words}" for column, words in MISSING.items() if total[column]]
+        said += f"; {total['n_unanswered']:,} have no answer" + (f": {listed(why)}" if why else "")
+    return said + "."
 
 
 def _bins(rows: list[dict]) -> tuple[tuple[str, tuple[Bin, ...]], ...]:

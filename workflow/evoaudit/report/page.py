@@ -121,7 +121,7 @@ def build(
     thumbs.drop(shown)
     lines = {line.model: line for one in boards[:1] for line in one.lines}
     for model, file in told.pages.items():
-        made = models.made(told, model, lines.get(model))
+        made = models.model(told, model, lines.get(model))
         site.write(file, site.render("model.html.j2", file, {"m": made}, heading=made.name, tagline=layout.MODEL))
     trajectories.write(folder, inputs, paged, site.name, threads)
     return summary.totals
