@@ -144,11 +144,13 @@ def test_every_table_and_figure_can_be_downloaded_from_one_list(site):
 
 
 def test_questions_are_linked_to_where_there_is_a_page_for_them(site, tmp_path):
-    html = "".join(pages(site[1]).values())
-    assert "items/index.html" not in html
     root = site[1].parent
     given = inputs(root, mined=root / "mined", scores=root / "scores", images=(root / "images",))
-    page.build(tmp_path, given, name="demo", title=None, max_items=24, seed=7, items=True)
+    settings = {"name": "demo", "title": None, "max_items": 24, "seed": 7}
+    (tmp_path / "without").mkdir()
+    page.build(tmp_path / "without", given, **settings)
+    assert "items/index.html" not in "".join(pages(tmp_path / "without").values())
+    page.build(tmp_path, given, **settings, items=True)
     slug = slugs(MODELS)["モデル"]
     html = read(tmp_path, f"models/{slug}.html")
     assert f'href="../items/index.html#model={slug}"' in html and 'href="../items/index.html#item=t1-' in html
