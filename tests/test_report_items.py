@@ -110,6 +110,19 @@ def test_the_prompt_is_the_one_that_was_sent(at):
     shows(one, "#item details.prompts", "not quite the words that were sent")
 
 
+def test_the_way_most_models_were_asked_comes_first_and_other_picture_sizes_are_told(at, tmp_path):
+    made = write(tmp_path, ("all-but-three", "mute"), conditions=())
+    rows = store.read_rows(made.scores, "scores")
+    small = [{**row, "max_image_side": 256} for row in rows if row["model"] == "mute"]
+    store.write_table(made.scores, "scores", small + rows)
+    one = at("item=t3-0", built(tmp_path, made))
+    assert one.page.locator(".tabs button").all_text_contents() == ["own pictures, 512 px", "own pictures, 256 px"]
+    assert "models saw the same screens" not in one.page.text_content("#item")
+    one.page.click(".tabs button:nth-child(2)")
+    assert "those of 512 px; asked this way, models saw the same screens at up to 256 px" in one.page.text_content("#item")
+    assert one.page.locator("#item tbody tr").count() == 1 and one.faults == []
+
+
 def test_each_condition_shows_the_pictures_it_sent(at):
     one = at("item=t2-1")
     tabs = one.page.locator(".tabs button")

@@ -109,7 +109,7 @@ def build(
         "parts": parts.starts,
         "models": [_told(model, folder) for model in models],
         "groups": [_group(group, made, models) for group in groups],
-        "pictures": {"with": taken, "mb": max_pictures_mb, "lost": counts["not_prepared"] + counts["not_an_image"]},
+        "pictures": {"side": _side(sets), "with": taken, "mb": max_pictures_mb, "lost": counts["not_prepared"] + counts["not_an_image"]},
     }
     _deliver(under, "index", index)
     for place, group in enumerate(groups):
@@ -203,8 +203,11 @@ def _told(model: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _groups(sets: Sequence[_Set]) -> list[tuple[str, int]]:
-    """Return every (condition, picture size) that was asked, that of the leaderboard first."""
-    return list(dict.fromkeys(asking.group for asking in sorted({asking for one in sets for asking in one.scores.askings})))
+    """Return every (condition, picture size) that was asked: conditions in their order, then the size most models were asked at first."""
+    askings = sorted({asking for one in sets for asking in one.scores.askings})
+    models = Counter(group for group, _ in {(asking.group, asking.model) for asking in askings})
+    places = {asking.group: asking.place for asking in askings}
+    return sorted(places, key=lambda group: (places[group], group[0], -models[group], group[1]))
 
 
 def _group(group: tuple[str, int], sets: Sequence[_Set], models: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -288,6 +291,16 @@ def _chosen(sets: Sequence[_Set], seed: int, bound: int | None) -> set[tuple[int
         seen |= new
         taken.add((place, item["instance_id"]))
     return taken
+
+
+def _side(sets: Sequence[ItemSet]) -> int | None:
+    """Return the longest side the pictures were prepared for."""
+    for one in sets:
+        if one.images is not None:
+            with pq.ParquetFile(store.table_file(one.images, "prepared"), pre_buffer=False) as file:
+                for batch in file.iter_batches(batch_size=1, columns=["max_image_side"]):
+                    return batch["max_image_side"][0].as_py()
+    return None
 
 
 def _sizes(folder: Path | None) -> dict[str, int]:
@@ -408,7 +421,7 @@ class _Parts:
         item = one.items[place]
         shown = _shown(item, one.prompts.vocabulary)
         page = trajectory_page(item["trajectory_id"])
-        asked = groupby(sorted(scores), key=lambda asking: asking.group)
+        asked = groupby(sorted(scores, key=lambda asking: (self._groups[asking.group], asking)), key=lambda asking: asking.group)
         return {
             "id": line(item["instance_id"], SHORT),
             "goal": part.text(lines(item["goal"], GOAL)) if item["goal"] else -1,

@@ -361,7 +361,9 @@ function shots(part, item, one, ask, eager) {
   }
   const frames = kind === "last" ? one.frames.slice(-1) : one.frames;
   for (const [place, label, words, good] of frames) node.append(shot(part, place, label, words, good, eager, kind === "black"));
-  return node;
+  const side = index.pictures.side;
+  if (!group || kind === "black" || !side || side === group.side) return node;
+  return make("div", {}, node, make("p", {class: "soft"}, `The pictures here are those of ${side} px; asked this way, models saw the same screens at up to ${group.side} px.`));
 }
 
 function raw(text) {
