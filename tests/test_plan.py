@@ -72,6 +72,19 @@ def test_every_model_condition_and_side_is_one_job():
     assert sorted(job.settings["max_image_side"] for job in plan.of("images")) == [512, 1024]
 
 
+def test_the_report_shows_the_pictures_of_the_size_that_is_asked_where_no_model_says_otherwise():
+    models = [{"name": "random", "provider": "builtin"}, {"name": "majority", "provider": "builtin", "max_image_side": [256]}]
+    desktop = {"sources": ["sim-osworld"], "t1": {"quota": {3: 2}}, "t2": {"quota": {"click": 2, "type": 1}}, "t3": {"quota": {"cross": 1}}}
+    plan = build(sources=SIM, models=models, probes={"sets": {"desktop": desktop}}, report={"max_pictures_mb": 5})
+    (report,) = plan.of("report")
+    shown = [report.upstream["images"], report.upstream["set_images"]]
+    assert [[job.settings["max_image_side"] for job in jobs] for jobs in shown] == [[512], [512]]
+    (mined,) = report.upstream["sets"]
+    assert mined.settings["set"] == "desktop" and report.upstream["set_images"][0].upstream["mine"] == (mined,)
+    assert len(report.upstream["set_infer"]) == 2 and report.upstream["set_score"][0].upstream["mine"] == (mined,)
+    assert report.settings["max_pictures_mb"] == 5 and report.places["prompts"].endswith("evogui-v1")
+
+
 def test_a_condition_that_draws_has_the_seed_in_its_key_and_no_other_has():
     models = [{"name": "majority", "provider": "builtin", "conditions": ["full", "shuffled_images", "after_only"]}]
     seeds = {job.settings["condition"]: job.seed for job in build(sources=SIM, models=models, run={"seed": 5}).of("infer")}

@@ -440,7 +440,7 @@ def test_further_sets_stand_beside_the_papers(at, tmp_path):
     main_set = write(tmp_path / "main")
     other = write(tmp_path / "other", prefix="d-", name="desktop", conditions=())
     one = at("set=desktop&item=desktop/t1-d-0", built(tmp_path, main_set, other))
-    assert len(listed(one)) == 14 and opened(one) == "desktop/t1-d-0"
+    assert len(listed(one)) == 14 and opened(one) == "desktop/t1-d-0" and "set desktop" in one.page.text_content("#item h2")
     assert one.page.locator("#item img").count() == 3 and "14 of 28 items" in one.page.text_content("#matching")
     one.page.click("#clear")
     shows(one, "#matching", "28 items")

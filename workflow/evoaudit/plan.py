@@ -227,11 +227,11 @@ class _Maker:
                 "figures": (figures,),
                 "normalise": normalised,
                 "mine": _some(mined),
-                "images": tuple(pictures.values())[:1],
+                "images": (pictures[self.side(pictures)],) if pictures else (),
                 "score": _some(scored),
                 "infer": infers,
                 **set_answers,
-                "set_images": tuple(next(iter(prepared.values())) for prepared, _, _ in asked.values()),
+                "set_images": tuple(prepared[self.side(prepared)] for prepared, _, _ in asked.values()),
                 **audit,
             },
             # What the prompts say is in the keys of the answers.
@@ -239,6 +239,10 @@ class _Maker:
         )
         self.export(normalised, mined, pictures, {name: (sets[name], asked[name][0]) for name in sets}, audit, stats)
         return self.jobs
+
+    def side(self, pictures: dict[int, Job]) -> int:
+        """Return the picture size that stands for all that were asked: the first the config names for every model, else the smallest."""
+        return next((side for side in self.config.inference.max_image_side if side in pictures), min(pictures))
 
     def export(
         self,
@@ -281,8 +285,7 @@ class _Maker:
 
     def leaving(self, mined: Job, pictures: dict[int, Job], normalised: tuple[Job, ...], label: str) -> Job:
         """Return the pictures of some probes at the side they leave in."""
-        sides = self.config.inference.max_image_side
-        side = self.config.export.max_image_side or next((one for one in sides if one in pictures), min(pictures))
+        side = self.config.export.max_image_side or self.side(pictures)
         if side in pictures:
             return pictures[side]
         seen = {"mine": (mined,), "normalise": normalised}

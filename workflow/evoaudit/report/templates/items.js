@@ -448,6 +448,7 @@ function fill(node, item, part, one, eager = false) {
   const task = index.tasks[item], [name, ask_] = TASKS[task], place = found.indexOf(item);
   const heading = make("h2", {tabindex: "-1"}, `${name} · ${kindOf(item)}`, make("span", {class: "soft"}, ` ${ask_}`));
   if (index.simulated[item] === "1") heading.append(" ", make("span", {class: "tag sim"}, "simulated"));
+  if (index.set.length && index.sets[index.set[item]]) heading.append(" ", make("span", {class: "tag"}, `set ${index.sets[index.set[item]]}`));
   const moves = make("div", {class: "moves"});
   const move = (words, action, disabled) => {
     const made = make("button", {type: "button", disabled: disabled ? "" : false}, words);
