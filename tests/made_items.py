@@ -122,7 +122,8 @@ def write(
                 every += scored(identity, {task: made[task] for task in CONDITIONS[condition].tasks}, answers, simulated=True)
                 rows += answers.values()
             store.write_table(predictions[-1], "predictions", order(rows))
-            config = {"name": model, "condition": condition, "goal": "shown", "max_image_side": 512}
+            made_up = {"provider": "builtin", "model": "simulated"} if model == EVEN else {}
+            config = {**made_up, "name": model, "condition": condition, "goal": "shown", "max_image_side": 512}
             manifest(predictions[-1], "infer", f"i{place}", config, mine=[f"{prefix}mine"])
         writer.extend(order(every))
     if not models:

@@ -278,6 +278,21 @@ def test_keys_move_search_and_close(at):
 # Bad input.
 
 
+def test_answers_that_are_made_up_say_so(at):
+    one = at("item=t3-1")
+    assert "1 of the 5 models here is simulated" in one.page.text_content("#notice")
+    (told,) = one.page.eval_on_selector_all("tbody .sim", "all => all.map((tag) => tag.closest('tr').cells[0].textContent)")
+    assert told.startswith("even ")
+
+
+def test_a_confidence_that_is_no_number_is_left_out(at, tmp_path):
+    made = write(tmp_path, MODELS[:1], conditions=())
+    rows = [{**row, "confidence": float("nan")} for row in store.read_rows(made.scores, "scores")]
+    store.write_table(made.scores, "scores", rows)
+    one = at("item=t3-1", built(tmp_path, made))
+    assert one.page.locator("tbody td").all_text_contents()[:2] == ["right", "B"] and one.faults == []
+
+
 def test_hostile_texts_are_texts(at):
     hostile = items()["t3"][4]["instance_id"]
     one = at()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import groupby
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,8 @@ class _Set:
     scores: Scores
     said: Said
     prompts: "_Prompts"
+    #: Models that are made up.
+    made_up: set[str]
 
     @cached_property
     def by_id(self) -> dict[tuple[str, str], dict[str, Any]]:
@@ -133,8 +136,11 @@ def _read(folders: ItemSet, prompt_folder: Path | None) -> _Set:
         rows = store.read_rows(folders.mined, task)
         items += [{"task": task, **row} for row in sorted(rows, key=lambda row: row["instance_id"])]
     names = names_of(items)
+    manifests = [folder / "manifest.json" for folder in folders.predictions]
+    configs = [read_json(path).get("config") or {} for path in manifests if path.is_file()]
+    made_up = {config["name"] for config in configs if (config.get("provider"), config.get("model")) == ("builtin", "simulated")}
     scores, said = Scores(folders.scores, names), Said(folders.predictions, names)
-    return _Set(folders, items, scores, said, _Prompts(folders, prompt_folder))
+    return _Set(folders, items, scores, said, _Prompts(folders.mined, configs, prompt_folder), made_up)
 
 
 def _deliver(under: Path, name: str, value: Any) -> None:
@@ -145,9 +151,6 @@ def _deliver(under: Path, name: str, value: Any) -> None:
 
 def _simulated(sets: Sequence[_Set]) -> int:
     return sum(item["simulated"] for one in sets for item in one.items)
-
-
-# What the page loads at first.
 
 
 def _pool(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
@@ -190,8 +193,9 @@ def _models(sets: Sequence[_Set], stats: Path) -> list[dict[str, Any]]:
     groups = {one["name"]: one.get("group") for one in config.get("models") or ()}
     names = {asking.model for one in sets for asking in one.scores.askings}
     short = slugs(names)
+    made_up = {name for one in sets for name in one.made_up}
     return [
-        {"name": name, "slug": short[name], "baseline": groups.get(name) == "baseline"}
+        {"name": name, "slug": short[name], "baseline": groups.get(name) == "baseline", "simulated": name in made_up}
         for name in sorted(names, key=lambda name: (name.casefold(), name))
     ]
 
@@ -236,9 +240,6 @@ def _outcomes(group: tuple[str, int], sets: Sequence[_Set], models: Sequence[dic
         if asked:
             found.append(text)
     return found
-
-
-# Pictures.
 
 
 def _pictures(
@@ -326,20 +327,12 @@ def _prepared(folder: Path | None, wanted: set[str]) -> Iterable[tuple[str, int,
                     yield image.as_py(), size[0].as_py(), size[1].as_py(), data.as_py()
 
 
-# Details.
-
-
 class _Prompts:
     """The texts that asked the items of one set, made again from the run's prompt files."""
 
-    def __init__(self, folders: ItemSet, prompt_folder: Path | None) -> None:
-        configs = [
-            read_json(folder / "manifest.json").get("config") or {}
-            for folder in folders.predictions
-            if (folder / "manifest.json").is_file()
-        ]
+    def __init__(self, mined: Path, configs: Iterable[Mapping[str, Any]], prompt_folder: Path | None) -> None:
         asked = {(config.get("prompts"), config.get("goal", "shown")) for config in configs}
-        self.vocabulary = vocabulary_of(folders.mined)
+        self.vocabulary = vocabulary_of(mined)
         self._set: prompts.PromptSet | None = None
         self._goal: Any = "shown"
         if prompt_folder is not None and len(asked) == 1:
@@ -533,4 +526,4 @@ def _answer_words(task: str, answer: str) -> str:
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
+    return None if value is None or not isfinite(value) else round(value, 3)

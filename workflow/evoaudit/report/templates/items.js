@@ -382,6 +382,7 @@ function answers(part, ask, task) {
   for (const [place, run, code, answer, confidence, order, said, why] of rows) {
     const model = index.models[place];
     const name = make("th", {scope: "row"}, make("a", {href: address({...PLAIN, model: model.slug, is: "wrong"}), title: "what this model got wrong"}, make("bdi", {}, model.name)), several.has(place) ? ` (${run + 1})` : "");
+    if (model.simulated) name.append(" ", make("span", {class: "tag sim"}, "simulated"));
     if (model.page) name.append(" ", make("a", {href: model.page, "aria-label": `page of ${model.name}`}, "↗"));
     const good = code === "1" ? "good" : code === "-" || code === " " ? "soft" : "bad";
     const last = make("td", {class: "said"}, said < 0 ? "" : raw(part.texts[said]), why < 0 ? "" : make("span", {class: "soft"}, (said < 0 ? "" : " ") + part.texts[why]));
@@ -633,7 +634,8 @@ function setUp() {
     button.addEventListener("click", () => go({filter: name}));
     byId("outcomes").append(button);
   }
-  const told = [];
+  const told = [], made = index.models.filter((model) => model.simulated).length;
+  if (made) told.push(`${made === index.models.length ? "All" : made} of the ${count(index.models.length, "model")} here ${made === 1 ? "is" : "are"} simulated: answers made up, which say nothing about any real model.`);
   if (index.pictures.with < items) told.push(`This report takes ${index.pictures.mb} MB of pictures along (report.max_pictures_mb): those of ${count(index.pictures.with, "item")} of ${items.toLocaleString("en")}, drawn by lot.`);
   if (index.pictures.lost) told.push(`${count(index.pictures.lost, "picture")} cannot be shown: never prepared, or no pictures.`);
   if (index.cut) told.push(`The search reads the first ${count(index.cut, "character")} of a goal.`);
