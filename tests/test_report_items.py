@@ -5,7 +5,10 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from made_items import EVEN, HOSTILE, MODELS, NUMBERS, items, manifest, png, stats, write
@@ -155,6 +158,21 @@ def test_where_an_item_is_from_is_told_and_leads_to_its_trajectory(at, run):
     assert all(hashlib.sha256((run / "pictures" / f"{sha}.png").read_bytes()).hexdigest() == sha for sha in shown)
     one.page.click("#item .facts a")
     assert one.page.text_content("body") == "a page"
+
+
+def test_the_same_folder_works_from_a_web_host(chromium, run):
+    handler = partial(SimpleHTTPRequestHandler, directory=str(run.parent))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        page, faults = chromium.new_page(), []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda message: faults.append(message.text) if "Policy" in message.text else None)
+        page.goto(f"http://127.0.0.1:{server.server_port}/items/#item=t3-1")
+        page.wait_for_selector("#item[data-item='t3-1']")
+        page.wait_for_function("() => [...document.querySelectorAll('#item img')].every((image) => image.naturalWidth === 96)")
+        assert faults == []
+        page.close()
+        server.shutdown()
 
 
 # Filters, counts, addresses.
