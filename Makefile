@@ -5,13 +5,14 @@
 # make rich   add progress bars for the terminal: snakemake --logger rich
 # make fuzz   set hypothesis, and atheris where it can be installed, on everything that reads what others wrote; MINUTES=1 for each target
 # make audit  compare what is installed with the locks, list licences, and with ADVISORIES=FILE known vulnerabilities; no network
+# make chaos  kill, fill up and damage whole runs, and compare what they end in with one that nothing disturbed
 # make oracles  add other people's statistics, which more tests compare with
 PYTHON ?= python3
 CORES ?= $(shell nproc 2>/dev/null || echo 2)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test ocr oracles slurm slurm-tests rich fuzz audit lint nightly lock environment benchmarks clean
+.PHONY: demo test ocr oracles slurm slurm-tests rich fuzz audit lint nightly lock environment benchmarks clean chaos
 
 demo: $(READY)
 	$(BIN)/snakemake --cores $(CORES)
@@ -32,6 +33,10 @@ nightly: oracles slurm
 # The tests that start a Slurm of one node on this machine; part of nightly.
 slurm-tests: slurm
 	$(BIN)/pytest tests/test_slurm.py -m "slow or not slow"
+
+# Parts of it need root, for mounts, and faketime; part of nightly.
+chaos: $(READY)
+	$(BIN)/pytest tests/test_chaos.py -m "slow or not slow"
 
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/normalise_and_mine.py

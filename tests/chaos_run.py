@@ -136,23 +136,23 @@ _PROCESSES.set_forkserver_preload(
 )
 
 
-def start(folder: Path, job: Job, log: Path, bytes_most: int | None = None, memory: int | None = None) -> multiprocessing.Process:
+def start(folder: Path, job: Job, log: Path, bytes_most: int | None = None) -> multiprocessing.Process:
     """Start a job as a process group of its own, forked from one that has the libraries already."""
-    process = _PROCESSES.Process(target=_do, args=(str(folder), list(job.words), str(log), bytes_most, memory))
+    process = _PROCESSES.Process(target=_do, args=(str(folder), list(job.words), str(log), bytes_most))
     process.start()
     return process
 
 
-def do(folder: Path, job: Job, bytes_most: int | None = None, memory: int | None = None) -> Ended:
-    """Do a job to its end; with ``bytes_most`` no file may grow beyond that, and with ``memory``, bytes, no more of that is given."""
+def do(folder: Path, job: Job, bytes_most: int | None = None) -> Ended:
+    """Do a job to its end; with ``bytes_most`` no file may grow beyond that."""
     log = folder.with_name(f"{folder.name}.log")
-    process = start(folder, job, log, bytes_most, memory)
+    process = start(folder, job, log, bytes_most)
     process.join(120)
     assert process.exitcode is not None, job
     return Ended(process.exitcode, log.read_text(errors="replace"))
 
 
-def _do(folder: str, given: list[str], log: str, bytes_most: int | None, memory: int | None) -> None:
+def _do(folder: str, given: list[str], log: str, bytes_most: int | None) -> None:
     os.setpgid(0, 0)
     os.chdir(folder)
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
@@ -162,9 +162,6 @@ def _do(folder: str, given: list[str], log: str, bytes_most: int | None, memory:
     if bytes_most is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_most, bytes_most))
-    if memory is not None:
-        now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (now + memory, now + memory))
     sys.exit(main(given))
 
 

@@ -181,9 +181,25 @@ def test_every_stage_meets_every_fault_and_the_run_ends_in_the_same_bytes(whole,
     stages = {job.stage for job in whole.jobs}
     assert run.met["killed"] == run.met["disk full"] == stages
     assert run.met["flipped"] | run.met["lost"] == {job.stage for job in whole.jobs if job.reads}
-    assert {".parquet", ".json", ".png", ".jsonl"} <= {ending for _, ending in run.flipped}
+    assert {".parquet", ".json", ".png"} <= {ending for _, ending in run.flipped}
     paid = service.asked() - before
     assert paid.keys() == whole.asked.keys() and paid.total() - len(paid) <= 2 * run.cut
+
+
+def test_two_jobs_on_one_journal_ask_once(whole, service, tmp_path, said, monkeypatch):
+    monkeypatch.setattr(service, "seconds", 0.4)
+    job = next(job for job in whole.jobs if asks(job))
+    folder, before = whole.copy(tmp_path / "twice"), service.asked()
+    shutil.rmtree(folder / job.out)
+    first = chaos_run.start(folder, job, tmp_path / "first.log")
+    until = time.monotonic() + 30
+    while service.asked() == before and time.monotonic() < until:
+        time.sleep(0.001)
+    second = chaos_run.do(folder, job)
+    first.join(60)
+    assert first.exitcode == 0 and plain(second, job.stage) and "journal.jsonl: is being written by another run" in second.said
+    whole.same(folder, said)
+    assert set((service.asked() - before).values()) == {1}
 
 
 STAGES = {"simulate", "normalise", "mine", "pairs", "images", "infer", "score", "sample", "signals", "judge", "select", "replay"} | {

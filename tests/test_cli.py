@@ -182,6 +182,26 @@ def test_an_interrupted_command_is_one_line_and_exit_130(here, capsys, monkeypat
     assert capsys.readouterr().err == "evoaudit keys: interrupted; run it again\n"
 
 
+def test_a_command_without_memory_or_disk_is_one_line_and_exit_2(here, capsys, monkeypatch):
+    class Full:
+        """A file that tries to write once more when it is let go."""
+
+        def __del__(self):
+            raise OSError(28, "No space left on device")
+
+    def full(error):
+        _held = Full()
+        raise error
+
+    for error, words in (
+        (MemoryError(), "memory ran out; give it more, or fewer threads, and run it again"),
+        (OSError(28, "No space left on device", "there"), "there: No space left on device"),
+    ):
+        monkeypatch.setattr("evoaudit.stages.keys.run", lambda args, error=error: full(error))
+        assert main(["keys"]) == 2
+        assert capsys.readouterr().err == f"evoaudit keys: {words}\n"
+
+
 def test_a_wrong_usage_exits_with_2():
     with pytest.raises(SystemExit) as caught:
         main(["keys", "--nonsense"])

@@ -208,14 +208,14 @@ def test_a_run_may_be_named_by_its_folder(results, capsys):
     assert verify(capsys, "results/runs/mine") == verify(capsys, "mine")
 
 
-def stage_folder(results: Path) -> Path:
-    """Write a finished `stats` folder as the stage writes it, of one empty table."""
-    key = make_key("stats", {}, None, {})
-    place = results / "stats" / key
+def stage_folder(results: Path, stage: str = "stats") -> Path:
+    """Write a finished folder as the stage writes it, of one empty table."""
+    key = make_key(stage, {}, None, {})
+    place = results / stage / key
     place.mkdir(parents=True)
     (place / "tables.json").write_text("[]")
     counts = {"unit": "table", "read": 3, "kept": 2, "dropped": {"odd": 1}, "others": {}}
-    store.write_manifest(place, stage="stats", key=key, format_version=FORMAT["stats"], seed=None, config={}, upstream={}, counts=counts)
+    store.write_manifest(place, stage=stage, key=key, format_version=FORMAT[stage], seed=None, config={}, upstream={}, counts=counts)
     return place
 
 
@@ -232,6 +232,29 @@ def test_a_manifest_that_changed_is_set_aside_and_not_read(tmp_path, monkeypatch
     said = capsys.readouterr().err
     assert f"what was there is set aside as manifest.json.damaged: run again, and {place} is made anew" in said and said.count("\n") == 1
     assert sorted(path.name for path in place.iterdir()) == ["manifest.json.damaged", "tables.json"] and not Path("out").exists()
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_lost_or_damaged_file_is_not_laid_out_and_is_made_anew(tmp_path, monkeypatch, capsys, lost):
+    monkeypatch.chdir(tmp_path)
+    place = stage_folder(Path("results"), "figures")
+    (place / "tables.json").unlink() if lost else (place / "tables.json").write_text("[1]")
+    assert main(["publish", "--run", "mine", str(place)]) == 2
+    said = capsys.readouterr().err
+    assert f"{place / 'tables.json'}: {'is missing' if lost else 'differs from its manifest.json'}; what was there is set aside" in said
+    assert not (place / "manifest.json").exists() and not [path for path in Path("results/runs").rglob("*") if path.is_file()]
+
+
+def test_a_damaged_manifest_of_a_run_is_written_anew(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    place = stage_folder(Path("results"), "figures")
+    assert main(["publish", "--run", "mine", str(place)]) == 0
+    path = Path("results/runs/mine/manifest.json")
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"figures"', b'"figurer"', 1))
+    assert verify(capsys)[0] == 1
+    assert main(["publish", "--run", "mine", str(place)]) == 0
+    assert "has changed since it was written; it is written anew" in capsys.readouterr().err and path.read_bytes() == whole
 
 
 def test_a_file_of_the_users_own_that_is_no_manifest_is_left_where_it_is(tmp_path, capsys):

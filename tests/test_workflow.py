@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from evoaudit.__main__ import main
 from evoaudit.outputs import FIGURES, TABLES
 from evoaudit.resources import ROOT
 
@@ -109,6 +110,17 @@ def test_new_times_of_the_code_rerun_nothing(finished):
     for path in (ROOT / "workflow" / "evoaudit").rglob("*.py"):
         os.utime(path)
     assert "1 of 1 steps" in snakemake(finished).stderr
+
+
+def test_times_from_any_clock_rerun_nothing(finished):
+    times = (1, 315532800, 4102444800)  # 1970, 1980, 2100
+    for number, path in enumerate(sorted((finished / "results").rglob("*"))):
+        os.utime(path, (times[number % 3] + number, times[number % 3] + number))
+    assert "1 of 1 steps" in snakemake(finished).stderr
+
+
+def test_a_finished_run_is_what_its_manifests_say(finished, capsys):
+    assert main(["verify", "--results", str(finished / "results")]) == 0, capsys.readouterr().out
 
 
 def test_every_table_and_figure_is_there(finished):
