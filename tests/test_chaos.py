@@ -248,13 +248,17 @@ def test_a_run_that_is_killed_in_every_stage_ends_in_the_same_bytes(finished, sl
     rng, folder, before = random.Random(11), tmp_path / "killed", slow_service.asked()
     folder.mkdir()
     hit: set[str] = set()
-    kills = 0
-    while STAGES - hit and kills < 60:
+    kills = starts = 0
+    while STAGES - hit and starts < 60:
+        starts += 1
         process = chaos_run.started(folder, slow_service.url, *TARGETS)
         while process.poll() is None and not chaos_run.running(folder) - hit:
             time.sleep(0.002)
-        if process.poll() is not None:
-            break
+        if process.poll() is not None:  # what was too quick to be hit is to be done again
+            for stage in STAGES - hit:
+                for manifest in folder.glob(f"results/{stage}/*/{MANIFEST}"):
+                    manifest.unlink()
+            continue
         time.sleep(rng.uniform(0, 0.05))
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -262,7 +266,7 @@ def test_a_run_that_is_killed_in_every_stage_ends_in_the_same_bytes(finished, sl
         hit |= chaos_run.running(folder)
         chaos_run.unlocked(folder)
     chaos_run.snakemake(folder, slow_service.url, *TARGETS)
-    print(f"{kills} kills, stages hit: {', '.join(sorted(hit))}")
+    print(f"{starts} starts, {kills} kills, stages hit: {', '.join(sorted(hit))}")
     shown = said()
     finished.same(folder, said)
     paid_once(finished, slow_service, before, kills)
@@ -283,7 +287,9 @@ def test_two_at_once_ctrl_c_sigterm_and_a_job_without_memory_end_in_the_same_byt
     log = folder.with_name(f"{folder.name}.log")
     first = chaos_run.started(folder, slow_service.url, *TARGETS)
     until("normalise", first)
+    os.killpg(first.pid, signal.SIGSTOP)
     refused = chaos_run.snakemake(folder, slow_service.url, *TARGETS, check=False)
+    os.killpg(first.pid, signal.SIGCONT)
     assert "Directory cannot be locked" in refused and "Traceback" not in refused, refused
     until("infer", first)
     time.sleep(0.3)
@@ -291,16 +297,16 @@ def test_two_at_once_ctrl_c_sigterm_and_a_job_without_memory_end_in_the_same_byt
     assert first.wait(60) == 1
 
     second = chaos_run.started(folder, slow_service.url, *TARGETS)
-    until("score", second)
+    until("stats", second)
     second.send_signal(signal.SIGTERM)  # waits for what runs, and starts nothing more
-    assert second.wait(60) != 0
+    assert second.wait(120) != 0
 
     third = chaos_run.started(folder, slow_service.url, *TARGETS)
-    until("stats", third)
+    until("figures", third)
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             line = entry.read_bytes().split(b"\0")
-            if b"stats" in line[:5] and str(folder).encode() == os.fsencode(os.readlink(entry.parent / "cwd")) and b"-m" in line:
+            if b"figures" in line[:5] and str(folder).encode() == os.fsencode(os.readlink(entry.parent / "cwd")) and b"-m" in line:
                 os.kill(int(entry.parent.name), signal.SIGKILL)
     assert third.wait(120) == 1
     assert "evoaudit: a job was killed, most likely because memory ran out" in log.read_text(errors="replace")
