@@ -298,6 +298,18 @@ def test_what_masking_missed_is_found_on_reading_again_and_nothing_is_written(tm
 # What OCR reads
 
 
+@pytest.mark.parametrize("at", [3, 14, 20, 30, 41])
+def test_a_kept_reading_that_changed_on_the_disk_is_not_believed(tmp_path, at):
+    reader = masking.Reader(tmp_path)
+    lines = [Line("ana@example.org", (1, 2, 30, 14))]
+    reader.keep("a1", lines)
+    assert reader.known("a1") == lines
+    path = next(tmp_path.rglob("*.json"))
+    content = path.read_bytes()
+    path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    assert reader.known("a1") is None
+
+
 def finder(known: dict[str, str]) -> masking.Finder:
     texts = privacy.Texts(privacy.Allowed())
     steps = [

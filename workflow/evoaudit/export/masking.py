@@ -7,7 +7,6 @@ it was.
 
 import hashlib
 import io
-import json
 import os
 import threading
 from collections.abc import Mapping, Sequence, Set
@@ -21,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 from evoaudit import extras, prepare, prepared, store
 from evoaudit.errors import InputError
 from evoaudit.export import privacy
+from evoaudit.infer.journal import sealed, unsealed
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -142,13 +142,13 @@ class Reader:
         return lines
 
     def known(self, image_id: str) -> list[Line] | None:
-        """Return the lines of a picture that was read before."""
+        """Return the lines of a picture that was read before; what has changed on the disk is read anew, since it might hide something."""
         if self._cache is None:
             return None
         try:
-            held = json.loads((self._cache / image_id[:2] / f"{image_id}.json").read_text(encoding="utf-8"))
-            return [Line(str(text), tuple(map(int, box))) for text, box in held]
-        except (OSError, ValueError, TypeError):
+            held = unsealed((self._cache / image_id[:2] / f"{image_id}.json").read_bytes())
+            return None if held is None else [Line(str(text), tuple(map(int, box))) for text, box in held["lines"]]
+        except (OSError, ValueError, TypeError, KeyError):
             return None
 
     def keep(self, image_id: str, lines: Sequence[Line]) -> None:
@@ -158,7 +158,7 @@ class Reader:
         place = self._cache / image_id[:2] / f"{image_id}.json"
         place.parent.mkdir(parents=True, exist_ok=True)
         partial = place.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
-        partial.write_text(json.dumps([[line.text, line.box] for line in lines], ensure_ascii=False), encoding="utf-8")
+        partial.write_bytes(sealed({"lines": [[line.text, line.box] for line in lines]}))
         os.replace(partial, place)
 
 
