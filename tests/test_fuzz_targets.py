@@ -51,3 +51,11 @@ def test_damaged_examples_end_in_a_value_or_a_line(name, tmp_path):
 @pytest.mark.parametrize("name", TARGETS)
 def test_thousands_of_damaged_examples_end_in_a_value_or_a_line(name, tmp_path):
     fuzz(name, 3000, tmp_path)
+
+
+# -- what it found --------------------------------------------------------------------------------------------------------
+
+
+def test_a_step_number_of_thousands_of_digits_is_one_line(tmp_path):
+    export = TARGETS["label_studio"][1][0].replace(b"1 2", b"9" * 5000)
+    assert "evidence_steps" in run("label_studio", export, tmp_path)

@@ -67,6 +67,7 @@ def main(argv: list[str] | None = None) -> int:
             module.add_arguments(sub)
             sub.set_defaults(run=module.run)
     args = parser.parse_args(argv)
+    sys.excepthook = joblog.show_fault
     try:
         if "upstream" not in args:
             return args.run(args) or 0

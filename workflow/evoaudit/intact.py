@@ -99,12 +99,12 @@ def check_upstream(args: argparse.Namespace) -> None:
             raise refused(path.parent, found)
     if isinstance(root := getattr(args, "root_folder", None), Path) and (folder := stage_of(root)):
         inside = [path.relative_to(folder).as_posix() for path in paths if path != root and stage_of(path) == folder]
-        below = f"{root.relative_to(folder).as_posix()}/"
+        within = f"{root.relative_to(folder).as_posix()}/"
         files = told(folder / MANIFEST)
-        wanted = {name: sha256 for name, sha256 in files.items() if name in (LISTING, *inside) or name.startswith(below)}
+        wanted = {name: sha256 for name, sha256 in files.items() if name in (LISTING, *inside) or name.startswith(within)}
         found = list(faults(folder, wanted))
         if LISTING in files and LISTING not in dict(found):
-            found += _faults(folder, {name: sha256 for name, sha256 in listing(folder).items() if name.startswith(below)}, args)
+            found += _faults(folder, {name: sha256 for name, sha256 in listing(folder).items() if name.startswith(within)}, args)
         if found:
             raise refused(folder, found)
 
@@ -165,10 +165,15 @@ def told(path: Path) -> dict[str, str]:
         raise
 
 
+def below(name: str) -> bool:
+    """Tell whether a name leads nowhere but into the folder it is relative to: manifests come with results, also from strangers."""
+    return bool(name) and not name.startswith("/") and ".." not in name.split("/") and "\0" not in name
+
+
 def listed(path: Path) -> dict[str, str]:
     """Return file → sha256 as a manifest lists them; a manifest that lists none is refused."""
     files = read_manifest(path).get("files")
-    if not isinstance(files, dict) or not all(isinstance(sha256, str) and ".." not in name.split("/") for name, sha256 in files.items()):
+    if not isinstance(files, dict) or not all(isinstance(sha256, str) and below(name) for name, sha256 in files.items()):
         raise InputError(path, "is not the manifest of a stage", "delete its folder and run again")
     return files
 
@@ -176,4 +181,4 @@ def listed(path: Path) -> dict[str, str]:
 def listing(folder: Path) -> dict[str, str]:
     """Return file → sha256 of a stage's own list."""
     pairs = (line.split("  ", 1) for line in (folder / LISTING).read_text(encoding="utf-8").splitlines())
-    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2 and ".." not in pair[1].split("/")}
+    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2 and below(pair[1])}

@@ -12,11 +12,13 @@ import re
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from evoaudit.errors import InputError, one_line
@@ -66,6 +68,12 @@ def hidden(text: str) -> str:
     for name, value in _secrets(_key_name):
         text = text.replace(value, f"[{name}]")
     return text
+
+
+def show_fault(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of a fault of ours, which may quote anything, without secrets and control characters."""
+    lines = "".join(traceback.format_exception(kind, error, trace)).splitlines()
+    print("\n".join(hidden(one_line(line)) for line in lines), file=sys.stderr, flush=True)
 
 
 @contextmanager

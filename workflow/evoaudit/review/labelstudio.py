@@ -177,7 +177,7 @@ def _row(data: dict[str, Any], annotation: dict[str, Any], where: str) -> dict[s
             found[result["from_name"]] = _one(next((value[name] for name in ("choices", "text", "rating") if name in value), None))
     steps = found.get("evidence_steps")
     numbers = re.findall(r"\d+", steps) if isinstance(steps, str) else []
-    if isinstance(steps, str) and re.sub(r"[\d\s,;]", "", steps):
+    if isinstance(steps, str) and (re.sub(r"[\d\s,;]", "", steps) or max(map(len, numbers), default=0) > 9):
         raise InputError(where, f"evidence_steps: '{one_line(steps, 60)}'", "write numbers with spaces between them, counted from 0")
     sure = found.get("confidence")
     if sure is not None and (not isinstance(sure, int) or sure not in SURE):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evoaudit.errors import InputError
-from evoaudit.intact import CHECKSUM, MANIFEST, checksum, faults, read_manifest, refused, told
+from evoaudit.intact import CHECKSUM, MANIFEST, below, checksum, faults, read_manifest, refused, told
 from evoaudit.jsonfile import read_json
 
 #: Stage → the section of the run's folder its files are laid out in; the report's lie at the top.
@@ -104,7 +104,7 @@ def _older(plan: list[dict], sections: dict[str, dict]) -> list[str]:
 
 def _take_out(target: Path, stage: str, files: Collection[str]) -> str:
     """Remove the files of a section and say which they were; the stage's own folder keeps them."""
-    places = [target / file for file in files if ".." not in file.split("/")]
+    places = [target / file for file in files if below(file)]
     for place in places:
         _remove(place)
     for folder in sorted({place.parent for place in places} - {target}, key=lambda folder: -len(folder.parts)):
@@ -136,7 +136,7 @@ class _Section:
                 if not _same(target, file, {file: sha256}):
                     self._put(target, file, [file])
             for file in sorted(set(before) - self.files.keys()):
-                if file.startswith(f"{SECTIONS[self.stage]}/") and ".." not in file.split("/"):
+                if file.startswith(f"{SECTIONS[self.stage]}/") and below(file):
                     _remove(target / file)
             return
         # The page last, since it links to the rest.
