@@ -129,6 +129,13 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return request.param
 
 
+@pytest.mark.parametrize(("said", "usd"), [({"stats.cum_cost": 0.0316}, 0.0316), ({"stats.cum_cost": 0}, None), ({}, None)])
+def test_what_an_attempt_cost_is_in_its_summary(tmp_path: Path, way: str, said: dict, usd: float | None) -> None:
+    place(tmp_path, episode(record(0, "noop()"), record(1, None), **said))
+    cost = only(tmp_path).cost
+    assert (None if cost is None else (cost.usd, cost.field)) == (None if usd is None else (usd, "stats.cum_cost"))
+
+
 # -- episodes -------------------------------------------------------------------------------------------------------------
 
 

@@ -107,12 +107,13 @@ def test_every_field_of_the_plain_format_is_explained():
 
 
 def test_the_reader_of_the_plain_format_knows_exactly_the_listed_fields(tmp_path):
-    given = {name: f"v-{name}" for name in plain.FIELDS if name not in ("steps", "raw_reward")}
+    given = {name: 0.5 if kind == "number" else f"v-{name}" for name, kind in plain.FIELDS.items() if name not in ("steps", "raw_reward")}
     step = {name: 7 if kind == "number" else f"s-{name}" for name, kind in plain.STEP_FIELDS.items()}
     (tmp_path / "trajectories.jsonl").write_text(json.dumps({**given, "raw_reward": 1, "steps": [step]}))
     (found,) = plain.read(tmp_path, {})
     held = [found, found.steps[0], found.steps[0].target, found.steps[0].before, found.steps[0].after, found.oracles[0]]
     values = {str(getattr(one, name)) for one in held for name in type(one).__slots__}
+    assert found.cost is not None and found.cost.usd == 0.5
     assert {value for value in (*given.values(), *step.values()) if isinstance(value, str)} <= values
 
 

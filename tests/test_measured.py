@@ -124,3 +124,41 @@ def test_agents_are_drawn_over_their_cost_and_named(run, tmp_path):
     told = {entry["name"]: entry["empty"] for entry in json.loads((tmp_path / "figures" / "figures.json").read_text())}
     assert told["agent_frontier"] == ""
     assert (tmp_path / "figures" / "agent_frontier.svg").stat().st_size > 5000
+
+
+def test_logs_that_say_what_an_attempt_cost_are_believed_unless_somebody_measured_it(tmp_path):
+    lines = []
+    for k, usd in enumerate((0.5, "0.25", 0, None, -1, 2.0)):
+        given = {"trajectory_id": f"t-{k}", "benchmark": "b", "agent": "a", "task_id": str(k), "raw_reward": float(k == 0), "oracle": "o"}
+        given |= {"steps": [{"action": "click"}]} | ({} if usd is None else {"usd": usd})
+        lines.append(json.dumps(given) + "\n")
+    root = tmp_path / "own"
+    root.mkdir()
+    (root / "trajectories.jsonl").write_text("".join(lines))
+    about = {"source": "own", "kind": "plain", "options": {}}
+    words = ["normalise", "--settings", json.dumps(about), "--root-folder", str(root), "--out", str(tmp_path / "n")]
+    assert main(words) == 0
+    logged = {row["trajectory_id"]: (row["usd"], row["field"]) for row in store.read_rows(tmp_path / "n", "costs")}
+    assert logged == {"t-0": (0.5, "usd"), "t-1": (0.25, "usd"), "t-5": (2.0, "usd")}, "0 and less than 0 are no price"
+    (tmp_path / "m.csv").write_text("trajectory_id,usd\nt-0,1\nt-3,0\n")
+    words = ["stats", "--normalised", str(tmp_path / "n"), "--settings", '{"bootstrap": 20}', "--measured", str(tmp_path / "m.csv")]
+    assert main([*words, "--out", str(tmp_path / "stats")]) == 0
+    (found,) = rows(tmp_path / "stats", "agent_cost")
+    # t-0 at 1 and t-3 at 0 as measured, t-1 and t-5 as logged; t-0 succeeded.
+    assert (found["n"], found["n_attempts"], found["usd"], found["successes"]) == (4, 6, 3.25, 1)
+    assert found["usd_per_attempt"] == 0.8125 and found["usd_per_verified_success"] == 3.25
+    assert found["basis"] == "2 by stats.measured; 2 by usd"
+
+
+def test_a_source_without_costs_has_no_table_of_them(run):
+    assert not (run[1] / "sim" / "costs.parquet").exists()
+
+
+def test_real_studies_say_what_their_agents_cost(real_logs, tmp_path):
+    about = {"source": "gym", "kind": "browsergym", "options": {}}
+    root = real_logs / "agentlab" / "tests" / "data" / "error_analysis"
+    assert main(["normalise", "--settings", json.dumps(about), "--root-folder", str(root), "--out", str(tmp_path / "n")]) == 0
+    found = store.read_rows(tmp_path / "n", "costs")
+    clicks = [row for row in found if "click-dialog_28" in row["trajectory_id"] or "click-dialog" in row["trajectory_id"]]
+    assert clicks and {row["field"] for row in found} == {"stats.cum_cost"}
+    assert any(row["usd"] == pytest.approx(0.00027615) for row in clicks)  # its summary_info.json

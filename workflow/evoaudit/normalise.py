@@ -191,6 +191,8 @@ class _Tables:
         self.hashes: dict[str, str] = {}
         #: Orders to judges that a simulated corpus holds, as rows of `injections`.
         self.orders: list[dict] = []
+        #: What attempts cost by their logs, as rows of `costs`.
+        self.costs: list[dict] = []
         self.writers = {name: TableWriter(work, name) for name in (*ORDER, "images")}
         #: Pictures that are not there or cannot be decoded, as rows of `drops`; a place may come up more than once.
         self.broken = TableWriter(work, "drops", "broken")
@@ -338,6 +340,8 @@ class _Tables:
                     "status": text(oracle.status, 500),
                 }
             )
+        if trajectory.cost is not None:
+            self.costs.append({"trajectory_id": identity, "usd": trajectory.cost.usd, "field": trajectory.cost.field})
         planted = self.truth.pop(trajectory.native_id, None)
         if planted is not None and (order := planted.pop("order", None)) is not None:
             self.orders.append({"trajectory_id": identity, **order})
@@ -383,8 +387,9 @@ class _Tables:
                         writer = self.writers[name]
                         widths = np.array(writer.widths, np.int64)
                         _write(sorting.by_keys(database, writer.path, order, widths, self.work), folder, name)
-            if self.orders:
-                store.write_table(folder, "injections", sorted(self.orders, key=lambda row: row["trajectory_id"]))
+            for name, rows in (("injections", self.orders), ("costs", self.costs)):
+                if rows:
+                    store.write_table(folder, name, sorted(rows, key=lambda row: row["trajectory_id"]))
         except duckdb.Error as error:
             fault = one_line(str(error), 200)
             raise InputError(folder, f"its tables cannot be sorted ({fault})", "make room on the disk and run again") from None

@@ -166,6 +166,15 @@ INJECTIONS = pa.schema(
     ]
 )
 
+#: What attempts cost, there only where logs of the source say so.
+COSTS = pa.schema(
+    [
+        _required("trajectory_id", _S, ""),
+        _required("usd", _F, "dollars, more than 0"),
+        _required("field", _S, "the log's own field that says so, for instance `stats.cum_cost`"),
+    ]
+)
+
 DROPS = pa.schema(
     [
         _required("stage", _S, "stage that left the record out"),
@@ -398,6 +407,7 @@ TABLES: dict[str, pa.Schema] = {
     "annotations": ANNOTATIONS,
     "truth": TRUTH,
     "injections": INJECTIONS,
+    "costs": COSTS,
     "drops": DROPS,
     "t1": T1,
     "t2": T2,

@@ -25,7 +25,7 @@ from evoaudit.sources import jsonio
 from evoaudit.sources.agentrewardbench_answers import QUESTIONS as QUESTIONS
 from evoaudit.sources.agentrewardbench_answers import Experiments, Selection, common, matches
 from evoaudit.sources.agentrewardbench_log import Episode
-from evoaudit.sources.base import Annotation, Oracle, Picture, Skipped, Step, Target, Trajectory, graded
+from evoaudit.sources.base import COSTS, Annotation, Oracle, Picture, Skipped, Step, Target, Trajectory, cost, graded
 from evoaudit.sources.browsergym_log import ACTIONS as ACTIONS
 from evoaudit.sources.calls import parse_calls
 
@@ -154,6 +154,7 @@ def _trajectory(root: Path, file: str, place: _Place) -> Trajectory | Skipped:
         found.steps.append(step)
     gym.close(found)
     found.oracles = [_oracle(episode)]
+    found.cost = cost(episode.summary, *COSTS)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import ijson
 
 from evoaudit.sources import jsonio
-from evoaudit.sources.base import Skipped
+from evoaudit.sources.base import COSTS, Skipped
 
 #: Bytes of a file parsed whole, and of one read at all.
 WHOLE_LIMIT = 8 * 2**20
@@ -23,7 +23,7 @@ STEP_LIMIT = 20_000
 ELEMENT_LIMIT = 200_000
 
 _HEAD = frozenset({"benchmark", "agent", "experiment", "goal", "valid", "package_version"})
-_SUMMARY = frozenset({"n_steps", "cum_reward", "err_msg"})
+_SUMMARY = frozenset({"n_steps", "cum_reward", "err_msg", *COSTS})
 _RECORD = frozenset({"num", "action", "reasoning", "screenshot_path", "url", "last_action_error", "axtree", "axtree_pruned"})
 #: Keys of the elements' boxes. Both hold the same; the second serves where the first is missing.
 BOXES = ("extra_element_properties", "bounding_boxes")

@@ -4,10 +4,10 @@ A reader knows its format and nothing else. It does not decode pictures, derive 
 count; `evoaudit.normalise` does that for all of them. It never raises for a bad record: it yields a `Skipped`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 Phase = Literal["before", "after", "both"]
 
@@ -75,6 +75,29 @@ def graded(oracle: str, reward: float | None, missing: str = "no_reward", versio
     return Oracle(oracle, reward, "pass" if reward > 0.5 else "fail", "ok", version)
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Dollars an attempt cost by its log; ``field`` is the log's own name for them."""
+
+    usd: float
+    field: str
+
+
+#: Where AgentLab sums up what its agent's model cost, in its newer and its older versions.
+COSTS = ("stats.cum_cost", "stats.cum_openai_total_cost")
+
+
+def cost(log: Mapping[str, Any], *fields: str) -> Cost | None:
+    """Return what the first of these fields that holds an amount says; none where it is 0, as agents without a price log it."""
+    from evoaudit.sources import jsonio
+
+    for name in fields:
+        usd = jsonio.as_float(log.get(name))
+        if usd is not None and usd > 0:
+            return Cost(usd, name)
+    return None
+
+
 @dataclass(slots=True)
 class Trajectory:
     """One episode as the source gives it. ``native_id`` is unique within the source."""
@@ -100,6 +123,8 @@ class Trajectory:
     answer: str | None = None
     reference: str | None = None
     license: str | None = None
+    #: What the log says the attempt cost, and the field that says so.
+    cost: Cost | None = None
     oracles: list[Oracle] = field(default_factory=list)
     #: (unit, item, reason, detail) left out while this trajectory was read, for instance one broken line.
     skipped: list[tuple[str, str, str, str | None]] = field(default_factory=list)

@@ -17,7 +17,7 @@ from typing import Any
 from evoaudit.sources import browsergym_log as gym
 from evoaudit.sources import jsonio, unpickle, unpickle_screens
 from evoaudit.sources.agentrewardbench_answers import matches
-from evoaudit.sources.base import Oracle, Picture, Skipped, Step, Target, Trajectory, graded
+from evoaudit.sources.base import COSTS, Oracle, Picture, Skipped, Step, Target, Trajectory, cost, graded
 from evoaudit.sources.browsergym_log import ACTIONS as ACTIONS
 from evoaudit.sources.calls import parse_calls
 from evoaudit.sources.unpickle_screens import load as load
@@ -125,6 +125,7 @@ def _trajectory(root: Path, folder: str, names: list[str], steps: list[tuple[int
         found.steps.append(step)
     gym.close(found)
     found.oracles = [_oracle(found.benchmark or "browsergym", summary, error)]
+    found.cost = cost(summary, *COSTS) if isinstance(summary, dict) else None
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from evoaudit.actions import OPS
 from evoaudit.sources import jsonio
-from evoaudit.sources.base import Oracle, Phase, Picture, Skipped, Step, Target, Trajectory, graded
+from evoaudit.sources.base import Oracle, Phase, Picture, Skipped, Step, Target, Trajectory, cost, graded
 
 FILE = "trajectories.jsonl"
 LAYOUT = f"{FILE} with one object a line: trajectory_id, steps[].action, steps[].before_image"
@@ -84,6 +84,7 @@ FIELDS = {"trajectory_id": "text", "steps": "steps", **dict.fromkeys(_TEXTS, "te
     "raw_reward": "reward",
     "oracle": "text",
     "oracle_version": "text",
+    "usd": "number",
 }
 STEP_FIELDS = {
     **dict.fromkeys(("action", "before_image", "after_image", "step"), "text"),
@@ -125,6 +126,7 @@ def _trajectory(value: dict, item: str) -> Trajectory:
         found.steps.append(step)
     found.obs_phase = _phase(found.steps)
     found.oracles = _oracles(value)
+    found.cost = cost(value, "usd")
     return found
 
 

@@ -143,6 +143,11 @@ class Run:
         }
 
     @cached_property
+    def logged_usd(self) -> dict[str, tuple[float, str]]:
+        """Dollars by trajectory where its log says what it cost, and the log's field that says so."""
+        return {row["trajectory_id"]: (row["usd"], row["field"]) for row in self.rows(self.folders.normalised, "costs")}
+
+    @cached_property
     def oracles(self) -> dict[str, str]:
         """Name of the oracle by trajectory."""
         return {

@@ -19,6 +19,8 @@ from evoaudit.tables.panel import MAIN_SIDE
 #: Deadlines of the curve, seconds.
 DEADLINES = (1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 2700, 3600)
 DEADLINE = 300
+#: What an amount rests on that is in no log.
+MEASURED = "stats.measured"
 _TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
 #: Shares in the alignment check's answer.
 SHARES = ("fits_minus", "fits_own", "fits_plus", "delayed")
@@ -251,16 +253,20 @@ def agent_cost(run: Run) -> list[dict]:
     final = {row["trajectory_id"]: row for row in run.rows(run.folders.final, "final", ["trajectory_id", "verdict"])}
     attempts: Counter[tuple[str, str]] = Counter()
     priced: dict[tuple[str, str], list[tuple[float, bool, bool, bool]]] = {}
+    bases: dict[tuple[str, str], Counter[str]] = {}
     for key, one, success, simulated in _scored(run):
         attempts[key] += 1
-        usd = run.measured.get(one, Measured()).usd
+        usd, basis = run.measured.get(one, Measured()).usd, MEASURED
+        if usd is None:
+            usd, basis = run.logged_usd.get(one, (None, ""))
         if usd is None:
             continue
         label = final.get(one, {}).get("verdict")
         good = label == "efn" if not success else label not in ("gf", "broken")
         priced.setdefault(key, []).append((usd, good, label is not None, simulated))
+        bases.setdefault(key, Counter())[basis] += 1
     if not priced:
-        raise Empty("What an attempt cost stands in no log; name a file of measured dollars in `stats.measured`.")
+        raise Empty("What an attempt cost stands in no log of this run; name a file of measured dollars in `stats.measured`.")
     rows = []
     for (benchmark, agent), mine in sorted(priced.items()):
         n, good, usd = len(mine), sum(success for _, success, _, _ in mine), math.fsum(dollars for dollars, *_ in mine)
@@ -279,6 +285,7 @@ def agent_cost(run: Run) -> list[dict]:
                 "successes": good,
                 "n_audited": sum(audited for _, _, audited, _ in mine),
                 "n_attempts": attempts[benchmark, agent],
+                "basis": "; ".join(f"{count} by {basis}" for basis, count in sorted(bases[benchmark, agent].items())),
                 "simulated": any(simulated for *_, simulated in mine),
             }
         )

@@ -650,11 +650,12 @@ _ALL = (
         "What an agent's success costs",
         "CUA audit 6",
         "benchmark:text agent:text n:n success:pct± usd_per_attempt:usd usd_per_verified_success:usd frontier:flag | usd:usd successes:n "
-        "n_audited:n n_attempts:n",
-        "Over the attempts whose dollars were measured (`stats.measured`: agent inference, tool calls, environment and verification "
-        "together). A success that was audited counts by its label, the others by the released verdict; Wilson intervals. `frontier`: no "
+        "n_audited:n n_attempts:n basis:text",
+        "Over the attempts whose dollars are known: as measured (`stats.measured`: agent inference, tool calls, environment and "
+        "verification together), else as the log says (of AgentLab's logs, agent inference alone; 0 counts as unknown). `basis` says "
+        "which. A success that was audited counts by its label, the others by the released verdict; Wilson intervals. `frontier`: no "
         "agent of the benchmark is as cheap an attempt and as good, and better in one of the two.",
-        "What an attempt cost stands in no log; name a file of measured dollars in `stats.measured`.",
+        "What an attempt cost stands in no log of this run; name a file of measured dollars in `stats.measured`.",
         group="benchmark",
     ),
     _table(
