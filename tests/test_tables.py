@@ -19,6 +19,7 @@ from evoaudit import csvfile, outputs, stats, store
 from evoaudit.__main__ import main
 from evoaudit.stats import check
 from evoaudit.tables import render
+from evoaudit.tables.audit import Audit, _without_pixels
 from evoaudit.tables.evogui import other_sets
 from evoaudit.tables.inputs import Folders, Run, Set
 from evoaudit.tables.literature import published, published_check
@@ -400,6 +401,26 @@ def test_the_noop_probe_is_held_against_every_truth(simulated):
     )
     assert row["f1_low"] <= row["f1"] <= row["f1_high"]
     assert one(found, rule="always", truth="planted t3-noop", benchmark="All")["recall"] == 100
+
+
+def test_the_baseline_without_pixels_counts_repeated_actions_alone(tmp_path):
+    repeated = {"a": [False, True, True], "b": [False, True, False, True], "c": [False], "d": [False, True, True, True, False]}
+    about = {"screen": "changed", "run": 0, "exempt": None}
+    made = [
+        {**about, "trajectory_id": one, "step": step, "same_action": same}
+        for one, flags in repeated.items()
+        for step, same in enumerate(flags)
+    ]
+    store.write_table(tmp_path, "noops", made)
+    found = _without_pixels(Audit(Run(Folders(signals=tmp_path))))
+    assert found == {"same action r=3": {"a": True, "b": False, "c": False, "d": True}}
+    assert _without_pixels(Audit(Run(Folders()))) == {}
+
+
+def test_a_run_or_a_cycle_finds_at_least_what_the_run_finds(simulated):
+    found = rows(simulated, "noop_probe")
+    run, either = (one(found, rule=rule, truth="planted t3-noop", benchmark="All") for rule in ("noop_run r=3", "noop_run or cycle"))
+    assert either["n_hit"] >= run["n_hit"] and either["n_flagged"] >= run["n_flagged"] and either["n"] == run["n"]
 
 
 def test_correction_keeps_what_was_audited_and_only_guesses_the_rest(simulated):

@@ -460,6 +460,7 @@ def _rule(name: str) -> str:
     """Say what a rule asks for: so many steps in a row that changed nothing, by the same action or by any."""
     signal, _, length = name.partition(" r=")
     said = {"noop_run": "same action", "noop_any": "any action", "cycle": "round in a circle", "always": "every trajectory"}
+    said |= {"same action": "same action on any screen", "noop_run or cycle": "same action, 3 times, or a circle"}
     return said.get(signal, signal.replace("_", " ")) + (f", {length} times" if length else "")
 
 

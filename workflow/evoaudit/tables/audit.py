@@ -15,7 +15,7 @@ from evoaudit.sources.base import JUDGE
 from evoaudit.stats import cohen_kappa, freeman_halton_exact_p, goodman_simultaneous_ci, gwet_ac1, krippendorff_alpha_nominal, wilson_ci
 from evoaudit.stats.agreement import cohen_kappas, contingency, fleiss_kappas, gwet_ac1s, krippendorff_alphas, raw_agreements
 from evoaudit.stats.resample import FEW_CLUSTERS, interval, limits, pattern_draws, rank_draws
-from evoaudit.tables.inputs import Empty, Run, grouped
+from evoaudit.tables.inputs import Empty, Run, codes, grouped, numbers
 from evoaudit.tables.literature import published
 
 VERDICTS = ("gf", "efn", "broken", "unclear")
@@ -35,6 +35,8 @@ SIGNALS = {
 #: What the evidence ablation counts.
 ABLATED = ("flips", "efn_with", "efn_without")
 NOOP_RULES = ("noop_run", "noop_any", "cycle")
+#: Repetitions of an action at which the baseline that sees no screen fires.
+REPEATED = 3
 
 
 @dataclass(frozen=True)
@@ -719,6 +721,10 @@ def noop_probe(audit: Audit) -> list[dict]:
     fired = {name: flags for name, flags in _signals(audit).items() if name.split(" ")[0] in NOOP_RULES}
     if fired:
         fired["always"] = dict.fromkeys({one for flags in fired.values() for one in flags}, True)
+        fired |= _without_pixels(audit)
+        runs, cycles = fired.get(f"noop_run r={REPEATED}"), fired.get("cycle")
+        if runs and cycles:
+            fired["noop_run or cycle"] = {one: flag or cycles.get(one, False) for one, flag in runs.items()}
     truths: dict[str, dict[str, bool]] = {
         "planted t3-noop": {one: row["category"] == "t3-noop" for one, row in audit.run.truth.items()},
         "label t3-noop": {row["trajectory_id"]: row["category"] == "t3-noop" for row in audit.run.rows(audit.run.folders.final, "final")},
@@ -738,6 +744,20 @@ def noop_probe(audit: Audit) -> list[dict]:
     if not rows:
         raise Empty("No trajectory has both signals and a truth (labels, annotations or a planted fault).")
     return rows
+
+
+def _without_pixels(audit: Audit) -> dict[str, dict[str, bool]]:
+    """Return the baseline that looks at no screen: one action several times in a row, whatever became of it."""
+    table = audit.run.table(audit.run.folders.signals, "noops", ["trajectory_id", "same_action"])
+    if not table.num_rows:
+        return {}
+    ids, names = codes(table["trajectory_id"])
+    same, place = numbers(table["same_action"]).astype(bool), np.arange(len(ids))
+    begins = ~same | (np.diff(ids, prepend=-1) != 0)
+    length = place - np.maximum.accumulate(np.where(begins, place, 0)) + 1
+    longest = np.zeros(len(names), int)
+    np.maximum.at(longest, ids, length)
+    return {f"same action r={REPEATED}": {one: bool(longest[at] >= REPEATED) for at, one in enumerate(names)}}
 
 
 def _outcomes(audit: Audit, fired: dict[str, bool], known: dict[str, bool]) -> list[dict]:

@@ -570,8 +570,9 @@ _ALL = (
         "No-op probe against labels",
         "CUA audit 6",
         "rule:text benchmark:text truth:text n:n precision:pct± recall:pct± f1:pct± | n_flagged:n n_true:n n_hit:n",
-        "A trajectory is flagged where the rule fires. Wilson intervals for precision and recall, resampled tasks for F1. `always` "
-        "flags everything.",
+        "A trajectory is flagged where the rule fires. Wilson intervals for precision and recall, resampled tasks for F1. Baselines: "
+        "`always` flags everything, `same action` three times one action whatever became of the screen. In `noop_run or cycle` the run is "
+        "of three.",
         "No trajectory has both signals and a truth (labels, annotations or a planted fault).",
         group="truth",
     ),
