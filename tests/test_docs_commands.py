@@ -43,7 +43,7 @@ NOT_RUN = {
     "snakemake download --cores 4 --configfile mine.yaml": _HUB,
     "snakemake download --cores 8 --configfile config/paper.yaml": _HUB,
     "snakemake --cores 8 --configfile config/paper.yaml": _HUB,
-    "snakemake --cores 2 --configfile config/examples/evogui_simulated.yaml": "six minutes; test_paper_scale.py has its stages",
+    "snakemake --cores 2 --configfile config/examples/evogui_simulated.yaml": "six minutes; test_paper_scale.py runs its stages",
     "snakemake --cores 2 --configfile config/examples/simulated_models.yaml": "minutes; test_simulated_models.py runs its plan and models",
     "podman build -f envs/Containerfile -t REGISTRY/evoaudit:0.1.0 . && podman push REGISTRY/evoaudit:0.1.0": _CLOUD,
     "kubectl create secret generic evoaudit-keys --from-literal=MY_KEY=…": _CLOUD,

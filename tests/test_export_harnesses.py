@@ -1,9 +1,11 @@
 """Other people's programs open the export, and one of them, asking the same server, gets the run's own numbers.
 
-They are wanted in environments of their own: EVOAUDIT_HARNESSES names the Python of one
-(`pip install inspect-ai openai datasets pillow pandas mlcroissant roc-validator cffconvert`), EVOAUDIT_LMMS_EVAL that of one with
-lmms-eval (0.7.3: `pip install lmms-eval openai filelock==3.16.1`), and EVOAUDIT_VLMEVAL that of one with VLMEvalKit (as
-`pip install ms-vlmeval` packs it).
+They are wanted in environments of their own, of which variables name the Python:
+
+    EVOAUDIT_HARNESSES   pip install inspect-ai openai datasets pillow pandas mlcroissant
+    EVOAUDIT_VALIDATORS  pip install roc-validator cffconvert
+    EVOAUDIT_LMMS_EVAL   pip install lmms-eval==0.7.3 openai filelock==3.16.1
+    EVOAUDIT_VLMEVAL     pip install ms-vlmeval, which is VLMEvalKit as EvalScope packs it
 """
 
 import base64
@@ -27,6 +29,7 @@ from test_workflow import snakemake
 
 from evoaudit import score
 from evoaudit.export import dataset
+from evoaudit.resources import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -321,3 +324,47 @@ def test_the_class_for_vlmevalkit_asks_in_order_and_scores_by_our_rules(exported
     kinds, there, numbers = json.loads(run(code, str(tmp_path), folder=tmp_path).splitlines()[-1])
     assert kinds == ["text", *["text", "image"] * 3] and there == [True] * 3
     assert numbers == {"t3": 50.0, "unanswered": 0.0}
+
+
+VALIDATE = """
+import json, pathlib, sys
+import rocrate
+from rocrate_validator import models, services
+from rocrate_validator.utils import http
+import rdflib.plugins.parsers.jsonld, rdflib.plugins.shared.jsonld.context, rdflib.plugins.shared.jsonld.util as util
+
+# The context every crate names, as it lies in the package of RO-Crate's own library: nothing is fetched.
+held = json.loads((pathlib.Path(rocrate.__file__).parent / "data" / "ro-crate.jsonld").read_text())["@context"]
+context = {"@context": held if isinstance(held, dict) else next(one for one in held if isinstance(one, dict))}
+class Reply:
+    status_code, ok, from_cache, links, url = 200, True, True, {}, "https://w3id.org/ro/crate/1.1/context"
+    headers, text, content = {"Content-Type": "application/ld+json"}, json.dumps(context), json.dumps(context).encode()
+    json, raise_for_status = lambda self: context, lambda self: None
+before = http.HttpRequester.__getattr__
+def asked(self, name):
+    if name.upper() in ("GET", "HEAD"):
+        return lambda url, *a, **k: Reply() if "w3id.org/ro/crate" in url else before(self, name)(url, *a, **k)
+    return before(self, name)
+http.HttpRequester.__getattr__ = asked
+http.HttpRequester.has_cached, http.HttpRequester.fetch_fresh = lambda self, url: True, lambda self, url, **k: Reply()
+read = util.source_to_json
+for module in (util, rdflib.plugins.shared.jsonld.context, rdflib.plugins.parsers.jsonld):
+    module.source_to_json = lambda source, *a, **k: (context, None) if "w3id.org/ro/crate" in str(source) else read(source, *a, **k)
+for profile in ("ro-crate-1.1", "process-run-crate-0.5"):
+    settings = services.ValidationSettings(
+        rocrate_uri=sys.argv[1], profile_identifier=profile, requirement_severity=models.Severity.REQUIRED, offline=True
+    )
+    found = services.validate(settings)
+    print(json.dumps([profile, found.passed(), [issue.message for issue in found.get_issues()]]))
+"""
+
+
+@pytest.mark.parametrize("title", ["EvoGUI-Bench", 'Ада "x": <b> \' #'])
+def test_the_crate_and_the_citation_are_valid_by_other_peoples_validators(tmp_path, title):
+    python = needs("rocrate_validator", "rocrate", "cffconvert", variable="EVOAUDIT_VALIDATORS")
+    out = export(tmp_path, source(), pictures="unread", date="2026-01-31", title=title)
+    told = [json.loads(line) for line in run(VALIDATE, str(out), folder=tmp_path, python=python).splitlines()]
+    assert told == [["ro-crate-1.1", True, []], ["process-run-crate-0.5", True, []]]
+    for place in (out, ROOT):
+        code = "import sys; from cffconvert.cli.cli import cli; cli(['--validate', '-i', sys.argv[1]])"
+        assert "valid according to schema" in run(code, str(place / "CITATION.cff"), folder=tmp_path, python=python)
