@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from made_export import arguments, export, source
 
 from evoaudit import config as configs
-from evoaudit import parse, score, store
+from evoaudit import extras, parse, score, store
 from evoaudit import plan as plans
 from evoaudit.__main__ import main
-from evoaudit.export import dataset, licences, scorer
+from evoaudit.export import dataset, licences, masking, scorer
 from evoaudit.resources import ROOT
 from evoaudit.stats.evogain import baseline_t1, baseline_t2_joint, evogain, evogain_action
 
@@ -275,6 +275,47 @@ def test_licences_that_cannot_be_joined_stop_the_export(one, other, fits):
         licences.gate(held, {"accept": ["b"]})
 
 
+@pytest.mark.slow
+def test_a_parquet_source_and_a_plain_one_under_licences_that_clash_stop_and_the_mends_work(tmp_path, capsys):
+    assert main(["simulate", "--trajectories", "40", "--formats", "mind2web,plain", "--seed", "4", "--out", str(tmp_path / "made")]) == 0
+    assert list((tmp_path / "made" / "mind2web").rglob("*.parquet"))
+    (tmp_path / "mine.yaml").write_text(f"""
+sources:
+  - {{name: shards, kind: mind2web, path: {tmp_path}/made/mind2web}}
+  - {{name: lines, kind: plain, path: {tmp_path}/made/plain, license: CC-BY-SA-4.0}}
+probes: {{t1: {{quota: {{3: 6}}}}, t2: {{quota: {{click: 4}}}}, t3: {{quota: {{cross: 4}}}}}}
+""")
+    plan = plans.build(configs.load(tmp_path / "mine.yaml"), tmp_path / "results")
+
+    def run(job: plans.Job, *words: str, **more) -> str:
+        out = tmp_path / "results" / job.stage / job.key
+        seed = [] if job.seed is None else ["--seed", str(job.seed)]
+        assert main([job.stage, "--settings", json.dumps({**job.all_settings, **more}), *seed, "--out", str(out), *words]) == 0
+        return str(out / "manifest.json")
+
+    (mining,), (preparing,), (exporting,) = plan.of("mine"), plan.of("images"), plan.of("export")
+    read = mining.upstream["normalise"]
+    given = ["--normalised", *(run(job, "--root-folder", job.places["root"]) for job in read)]
+    given += ["--root", *(f"{job.settings['source']}={job.places['root']}" for job in read)]
+    mined = run(mining, *given)
+    given += ["--mined", mined, "--images", run(preparing, "--mined", mined, *given)]
+    told = {**exporting.all_settings, "pictures": "unread"}
+    words = ["export", "--out", str(tmp_path / "out"), *given]
+    capsys.readouterr()
+    assert main([*words, "--settings", json.dumps(told)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and re.search(
+        r"\d+ rows \(t1 t1-\w+, .*\) of 'lines' and \d+ rows .* of 'shards' cannot be joined", said
+    ), said
+    assert "CC-BY-SA-4.0 wants the whole under itself, and OpenRAIL restricts" in said and not list((tmp_path / "out").glob("*"))
+    assert main([*words, "--settings", json.dumps(told | {"mixed": True})]) == 0
+    found = {(row["source"], row["license"]) for task in TASKS for row in rows(tmp_path / "out", task)}
+    assert found == {("shards", "openrail"), ("lines", "CC-BY-SA-4.0")}
+    assert main([*words, "--settings", json.dumps(told | {"leave_out": ["lines"]})]) == 0
+    assert {row["source"] for task in TASKS for row in rows(tmp_path / "out", task)} == {"shards"}
+    assert yaml.safe_load((tmp_path / "out" / "README.md").read_text().split("---\n")[1])["license"] == "openrail"
+
+
 def test_simulated_rows_are_the_programs_own_whatever_format_they_imitate(tmp_path):
     out = export(tmp_path, source("sim", "openrail", simulated=True), pictures="none")
     assert {row["license"] for row in rows(out, "t3")} == {"Apache-2.0"}
@@ -303,6 +344,83 @@ def test_another_side_for_the_export_prepares_pictures_for_it_alone(tmp_path):
         (job,) = plans.build(configs.load(tmp_path / "mine.yaml")).of("export")
         sides[text] = [one.settings["max_image_side"] for one in job.upstream.get("images", ())]
     assert list(sides.values()) == [[512], [1024], []]
+
+
+# Bad input
+
+HOSTILE = (
+    '<img src=x onerror=alert(1)> <script>alert("1")</script>',
+    "[click](javascript:alert(1)) | `code` | # head",
+    "---\nlicense: mit\n---",
+    "Ünïcode 山田 \u202eevil\u200b 👩‍💻",
+    "a\x00b\r\nc\td",
+    "{{ 7 * 7 }} {% raw %} $goal ${goal}",
+    "' OR 1=1; -- \\\" \\\\",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_text_in_every_file(tmp_path, text):
+    logs = source(n=2)
+    for row in logs.trajectories:
+        row |= {"instruction": text, "domain": text, "website": text}
+    out = export(tmp_path, logs, pictures="unread", title=text[:120])
+    found = rows(out, "t1")[0]
+    assert (found["goal"], found["domain"]) == (text, text)
+    card = (out / "README.md").read_text()
+    header, _, body = card.removeprefix("---\n").partition("\n---\n")
+    assert yaml.safe_load(header)["pretty_name"] == text[:120] and yaml.safe_load(header)["license"] == "cc-by-4.0"
+    assert not re.search(r"(?<!\\)<(?:img|script)", body) and not re.search(r"(?<!\\)\[click\]", body)
+    citation = yaml.safe_load((out / "CITATION.cff").read_text())
+    assert citation["title"] == text[:120] and citation["license"] == "CC-BY-4.0"
+    for name in ("croissant.json", "ro-crate-metadata.json", "privacy.json"):
+        json.loads((out / name).read_text())
+    for path in (out / "harness").rglob("*.py"):
+        compile(path.read_text(), path.name, "exec")
+    assert len((out / "SHA256SUMS").read_text().splitlines()) == len(files(out)) - 2
+
+
+def test_names_and_places_with_spaces_quotes_and_other_letters(tmp_path):
+    place = tmp_path / "Ä 'q\" 山田 $HOME"
+    logs = source(n=2)
+    for table in (logs.trajectories, logs.steps, logs.changes):
+        for row in table:
+            row["trajectory_id"] = row["trajectory_id"].replace("web:", "läuft 'a\" 山/")
+    out = export(place, logs, pictures="unread")
+    assert [row["trajectory_id"] for row in rows(out, "t1")] == ["läuft 'a\" 山/0", "läuft 'a\" 山/1"]
+
+
+@pytest.mark.parametrize("lost", ["prepared", "source"])
+def test_a_missing_picture_is_one_line_and_nothing_is_written(tmp_path, capsys, monkeypatch, lost):
+    logs = source(n=2)
+    words = arguments(tmp_path, logs, pictures="unread" if lost == "prepared" else "masked")
+    if lost == "prepared":
+        (tmp_path / "images" / "prepared.parquet").unlink()
+    else:
+        monkeypatch.setattr(extras, "no_ocr", lambda: None)
+        monkeypatch.setattr(masking.Reader, "read", lambda self, picture: [])
+        next(path for path in sorted((tmp_path / "sources").rglob("*.png"))).unlink()
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and ("prepared.parquet" in said or ".png" in said), said
+    assert not list((tmp_path / "out").glob("*"))
+
+
+@pytest.mark.parametrize("models", [0, 1])
+def test_a_run_with_one_model_or_none_has_an_export(tmp_path, models):
+    text = "sources: [{name: s, kind: simulated, trajectories: 20}]\n"
+    text += "models: [{name: random, provider: builtin}]\n" if models else ""
+    (tmp_path / "mine.yaml").write_text(text)
+    (job,) = plans.build(configs.load(tmp_path / "mine.yaml")).of("export")
+    assert [len(job.upstream.get(name, ())) for name in ("mine", "images")] == [1, 1]
+
+
+def test_a_run_without_any_logs_exports_its_labels_alone(tmp_path):
+    words = ["export", "--settings", "{}", "--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    there = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"README.md", "CITATION.cff", "SHA256SUMS", "ro-crate-metadata.json"} <= there and "data" not in there
+    assert "harness" not in there
 
 
 # The copied rules

@@ -103,7 +103,7 @@ def answered(texts: list[str], pictures: list[str]) -> tuple[str, str]:
     asked = "".join(texts)
     roll = hashlib.sha256("".join([asked, *pictures]).encode()).digest()
     if '"order"' in asked:
-        k = len(pictures)
+        k = sum(text.startswith("Screenshot at position") for text in texts)
         order = sorted(range(1, k + 1), key=lambda place: roll[place] if roll[1] % 2 else place)
         answers = [json.dumps({"order": order}), f"```json\n{json.dumps({'order': order})}\n```", f"It is {order}.", '{"order": [1, 1]}']
     elif '"action"' in asked:
@@ -136,13 +136,14 @@ def said_whole(call: Call) -> Reply:
 def count(folder: Path, config: str, joined: bool = False) -> dict[str, float]:
     """Return the numbers of one configuration by the run's own rules, from what `said_whole` answers to its rows.
 
-    ``joined``: the system message stands before the prompt, in one text.
+    ``joined``: the system message stands before the prompt, in one text, and pictures do not count.
     """
     marks = []
     task = dataset.task_of(config)
     for row in pq.read_table(folder / dataset.file(config)).to_pylist():
         head = [row["system"] + "\n\n" + row["prompt"]] if joined else [row["system"], row["prompt"]]
-        text, _ = answered([*head, *row["image_labels"]], [looks(one["bytes"]) for one in row["images"]])
+        pictures = [] if joined else [looks(one["bytes"]) for one in row["images"]]
+        text, _ = answered([*head, *row["image_labels"]], pictures)
         probe = {**row, "images": row["image_ids"]}
         vocabulary = tuple(row["options"]) if task == "t2" else None
         given = {"status": "ok" if text.strip() else "empty", "raw": text}
@@ -324,6 +325,54 @@ def test_the_class_for_vlmevalkit_asks_in_order_and_scores_by_our_rules(exported
     kinds, there, numbers = json.loads(run(code, str(tmp_path), folder=tmp_path).splitlines()[-1])
     assert kinds == ["text", *["text", "image"] * 3] and there == [True] * 3
     assert numbers == {"t3": 50.0, "unanswered": 0.0}
+
+
+VLM_ITSELF = """
+import importlib.machinery, importlib.util, json, os, sys
+from unittest.mock import MagicMock
+class Standin:  # for a package that other data sets' modules import, and none of what runs here
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "torchvision":
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+    def create_module(self, spec):
+        module = MagicMock(); module.__path__, module.__spec__ = [], spec
+        return module
+    def exec_module(self, module): pass
+sys.meta_path.append(Standin())
+from vlmeval.api import GPT4V
+from vlmeval.smp import dump
+spec = importlib.util.spec_from_file_location("vlmeval.dataset.evogui", "harness/vlmevalkit/evogui.py")
+module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
+model = GPT4V(model="m", key="k", api_base=sys.argv[1], retry=1, wait=1, verbose=False)
+told = {}
+for name in sys.argv[3:]:
+    task = module.EvoGUI(name)
+    said = [model.generate(task.build_prompt(place), dataset=name) for place in range(len(task.data))]
+    path = os.path.join(sys.argv[2], name + ".xlsx")
+    dump(task.data.assign(prediction=said), path)
+    told[name] = task.evaluate(path)
+print(json.dumps(told))
+"""
+
+
+def test_vlmevalkit_itself_asks_every_row_and_gets_the_count(serve, tmp_path):
+    python = needs("vlmeval", variable="EVOAUDIT_VLMEVAL")
+
+    def answer(call: Call) -> Reply:
+        # Pictures are sent as JPEG: what is said hangs on the words alone.
+        return good(call.protocol, answered(parts(call)[0], [])[0], "stop")
+
+    server = serve(answer)
+    out = export(tmp_path / "e", source(n=8), sets={"phone": source("phone", n=3)}, pictures="unread")
+    names = {"EvoGUI_T1": "t1", "EvoGUI_T2": "t2", "EvoGUI_T3": "t3", "EvoGUI_phone_T2": "phone_t2"}
+    words = [server.url("chat") + "/chat/completions", str(tmp_path), *names]
+    given = {"EVOGUI_BENCH": str(out), "LMUData": str(tmp_path / "lmu")}
+    told = json.loads(run(VLM_ITSELF, *words, folder=tmp_path, python=python, place=out, **given).splitlines()[-1])
+    for name, config in names.items():
+        ours = count(out, config, joined=True)
+        assert {key: told[name][key] for key in ours} == pytest.approx(ours, abs=1e-9), name
+    assert len(server.calls) == 8 * 3 + 3
+    assert all(len(parts(call)[1]) == len(parts(call)[0]) - 1 for call in server.calls)
 
 
 VALIDATE = """
