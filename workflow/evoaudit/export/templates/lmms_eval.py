@@ -7,6 +7,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import evogui_scorer
 
+#: How lmms-eval begins what it writes in place of an answer that did not come.
+NO_ANSWER = "[LMMS_EVAL_"
+
 
 def doc_to_visual(doc: dict[str, Any]) -> list[Any]:
     """Return the pictures in the order shown."""
@@ -34,7 +37,8 @@ def doc_to_target(doc: dict[str, Any]) -> str:
 
 
 def _results(task: str, doc: dict[str, Any], results: list[str]) -> dict[str, Any]:
-    marks = evogui_scorer.mark(task, doc, results[0] if results else None)
+    said = results and not str(results[0]).startswith(NO_ANSWER)
+    marks = evogui_scorer.mark(task, doc, results[0] if said else None)
     names = {"t1": ("t1", "t1_tau"), "t2": ("t2_joint", "t2_action"), "t3": ("t3",)}[task]
     return dict.fromkeys((*names, "unanswered"), marks)
 

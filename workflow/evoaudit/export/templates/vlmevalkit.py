@@ -19,6 +19,8 @@ from vlmeval.smp import dump, load
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import evogui_scorer
 
+#: What VLMEvalKit writes in place of an answer that did not come.
+NO_ANSWER = "Failed to obtain answer via API."
 CONFIGS = ["t1", "t2", "t3"]
 #: Data set → its configuration.
 TASKS = {"_".join(["EvoGUI", *config.split("_")[:-1], config.split("_")[-1].upper()]): config for config in CONFIGS}
@@ -69,12 +71,13 @@ class EvoGUI(ImageBaseDataset):
         return parts
 
     def evaluate(self, eval_file: str, **judge_kwargs: Any) -> dict[str, float]:
-        """Score the answers in VLMEvalKit's file; its column `prediction` is empty where there is none."""
+        """Score the answers in VLMEvalKit's file; where its column `prediction` is empty, or says that none came, there is none."""
         task = TASKS[self.dataset_name].split("_")[-1]
         marks = []
         for row in load(eval_file).to_dict("records"):
             text = row.get("prediction")
-            marks.append(evogui_scorer.mark(task, json.loads(row["answer"]), text if isinstance(text, str) else None))
+            said = isinstance(text, str) and NO_ANSWER not in text
+            marks.append(evogui_scorer.mark(task, json.loads(row["answer"]), text if said else None))
         numbers = evogui_scorer.summary(marks, {})
         dump(numbers, osp.splitext(eval_file)[0] + "_score.json")
         return numbers
