@@ -12,7 +12,7 @@ CORES ?= $(shell nproc 2>/dev/null || echo 2)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test ocr oracles slurm slurm-tests rich fuzz audit lint nightly lock environment benchmarks clean chaos
+.PHONY: demo test ocr oracles slurm slurm-tests rich fuzz audit lint nightly lock environment benchmarks clean chaos scale
 
 demo: $(READY)
 	$(BIN)/snakemake --cores $(CORES)
@@ -46,6 +46,12 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/statistics_and_figures.py
 	$(BIN)/python benchmarks/inference.py
 	$(BIN)/python benchmarks/report.py
+
+# A whole paper over the loopback, a tenth of it first; then what a thousand models would take. About an hour and 2 GB in .benchmark-work.
+scale: $(READY)
+	$(BIN)/python benchmarks/full_run.py --growth
+	$(BIN)/python benchmarks/full_run.py --dag 28 280 1000
+	$(BIN)/python benchmarks/copies.py .benchmark-work/28-3000-5000-158-full --items 1 10
 
 environment: $(READY)
 

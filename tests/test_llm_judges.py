@@ -33,7 +33,7 @@ from evoaudit import config as configs
 from evoaudit import plan as plans
 from evoaudit import store
 from evoaudit.__main__ import main
-from evoaudit.audit import asking, evidence, fence, judges, judging, reply
+from evoaudit.audit import asking, evidence, fence, judges, reply
 from evoaudit.audit.episodes import Episode, episodes
 from evoaudit.codebook import Codebook, load
 from evoaudit.errors import InputError
@@ -1044,7 +1044,7 @@ def row_of(status: str = "ok", verdict: str | None = "gf", category: str | None 
     ],
 )
 def test_judges_speak_with_one_voice_or_not_at_all(rows, expected):
-    opinion, status, _ = judging.opinions({str(place): row for place, row in enumerate(rows)})
+    opinion, status, _ = judges.opinions({str(place): row for place, row in enumerate(rows)})
     told = (opinion.verdict, opinion.category, opinion.evidence_steps, opinion.confidence) if opinion else (None,) * 4
     assert (status, *told) == expected
 

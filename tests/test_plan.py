@@ -1,6 +1,9 @@
 """The plan lays out every job before anything runs."""
 
+import argparse
+import ast
 import importlib
+import json
 
 import pytest
 
@@ -97,9 +100,66 @@ def test_a_stage_reaches_what_it_imports_and_no_more():
     assert "config.py" not in names and "plan.py" not in names
 
 
-def test_every_subcommand_exists_and_explains_itself(capsys):
-    import argparse
+def test_a_built_in_judge_reaches_nothing_that_asks_a_language_model():
+    reached = {path.relative_to(plans.PACKAGE).as_posix() for path in plans.closure("evoaudit.stages.judge", plans.ASKING)}
+    assert {"stages/judge.py", "audit/rules.py", "audit/simulated.py", "audit/judges.py", "audit/combine.py", "store.py"} <= reached
+    assert not {path for path in reached if path.startswith("infer/")} | reached & {"parse.py", "config.py", "prompts.py"}
 
+
+def test_imports_found_by_their_looks_are_those_that_parsing_finds():
+    def parsed(path):
+        names = set()
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("evoaudit.sources."):
+                names.add(node.value)
+        return {name for name in names if name.split(".")[0] == "evoaudit"}
+
+    files = sorted(plans.PACKAGE.rglob("*.py"))
+    assert len(files) > 200
+    assert [path for path in files if set(plans._named(path)) != parsed(path)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("import evoaudit.store as s, json\n", {"evoaudit.store"}),
+        ("from evoaudit import (  # why\n    a as b,  # one\n    c,\n)\n", {"evoaudit", "evoaudit.a", "evoaudit.c"}),
+        ("    from evoaudit.x import y; z()\n", {"evoaudit.x", "evoaudit.x.y"}),
+        ("load(f'evoaudit.sources.{kind}')\n", {"evoaudit.sources."}),
+        ("from evoauditor import x\nimport sys\n", set()),
+    ],
+)
+def test_every_way_to_import_is_found(tmp_path, text, names):
+    (tmp_path / "m.py").write_text(text)
+    assert set(plans._named(tmp_path / "m.py")) == names
+
+
+def test_a_job_is_found_by_stage_and_key():
+    plan = build(sources=SIM, models=[{"name": "random", "provider": "builtin"}])
+    assert all(plan.job(job.stage, job.key) is job for job in plan.jobs)
+    with pytest.raises(KeyError, match="infer/0000000000 is not in this plan"):
+        plan.job("infer", "0000000000")
+
+
+def test_settings_too_long_for_a_word_of_a_command_line_go_through_a_file(tmp_path):
+    from evoaudit.stages.common import settings
+
+    models = [{"name": f"model-number-{n:05}", "provider": "openai", "family": "f" * 40} for n in range(1500)]
+    (stats,) = build(models=models, sources=SIM).of("stats")
+    text = json.dumps(stats.settings)
+    assert len(text) > 128 * 1024 > plans.LONGEST_WORD
+    word = plans.word(text, stats, tmp_path)
+    assert len(word) < 4096 and word.startswith("@") and settings(word) == stats.settings
+    assert plans.word('{"a":1}', stats, tmp_path) == '{"a":1}' and settings('{"a":1}') == {"a": 1}
+    with pytest.raises(argparse.ArgumentTypeError, match="No such file"):
+        settings(f"@{tmp_path / 'none'}")
+
+
+def test_every_subcommand_exists_and_explains_itself(capsys):
     for name, summary in COMMANDS.items():
         parser = argparse.ArgumentParser(prog=name, description=summary)
         module = importlib.import_module(f"evoaudit.stages.{name}")

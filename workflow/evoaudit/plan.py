@@ -632,15 +632,22 @@ def _prompt_folder(name: str, field: str, file: str) -> Path:
     return own if own.is_dir() else imported
 
 
+#: Modules of the judge stage that only asking a language model takes.
+ASKING = ("evoaudit.infer", "evoaudit.prepared", "evoaudit.audit.asking", "evoaudit.audit.evidence", "evoaudit.audit.judging")
+
+
 @cache
-def closure(module: str) -> tuple[Path, ...]:
-    """Return the package's own files that importing ``module`` can reach (templates included), found without importing it."""
+def closure(module: str, without: tuple[str, ...] = ()) -> tuple[Path, ...]:
+    """Return the package's own files that importing ``module`` can reach (templates included), found without importing it.
+
+    ``without`` names packages and modules that a job of that stage does without; what only they reach is not followed.
+    """
     found: dict[str, Path] = {}
     queue = [module]
     while queue:
         name = queue.pop()
         path = _file_of(name)
-        if name in found or path is None:
+        if name in found or path is None or any(f"{name}.".startswith(f"{one}.") for one in without):
             continue
         found[name] = path
         queue += _named(path)

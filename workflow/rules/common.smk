@@ -112,14 +112,14 @@ def data(stage):
 
 
 @cache
-def code(stage):
+def code(stage, without=()):
     """Return the library files a stage's subcommand can reach: editing one reruns what depends on it."""
-    return [near(path) for path in plans.closure(f"evoaudit.stages.{stage}")]
+    return [near(path) for path in plans.closure(f"evoaudit.stages.{stage}", without)]
 
 
 def judging_code(wildcards):
     """Return the library files a built-in judge can reach; asking a language model is not done again because code was edited."""
-    return code("judge") if PLAN.job("judge", wildcards.key).settings["provider"] == "builtin" else []
+    return code("judge", plans.ASKING) if PLAN.job("judge", wildcards.key).settings["provider"] == "builtin" else []
 
 
 def host(job):

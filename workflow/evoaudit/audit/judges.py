@@ -1,6 +1,7 @@
 """What all judges share: the row they write and the identity that explains it."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,3 +72,23 @@ class Identity:
             "usd": None,
             **spent,
         }
+
+
+def opinions(rows: Mapping[str, Mapping[str, Any]]) -> tuple[Opinion | None, str, str]:
+    """Return what judges say with one voice, from their rows by name: opinion, status and a note.
+
+    They speak only if all of them gave the same verdict, else they abstain. A category is theirs if all gave the same.
+    """
+    told = {name: row["verdict"] if row["status"] == "ok" else f"({row['status']})" for name, row in rows.items()}
+    words = ", ".join(f"{name}: {said}" for name, said in told.items())
+    if any(row["status"] != "ok" for row in rows.values()) or len({row["verdict"] for row in rows.values()}) > 1:
+        return None, "abstained", words
+    categories = {row["category"] for row in rows.values()}
+    sure = [row["confidence"] for row in rows.values()]
+    steps = sorted({step for row in rows.values() for step in row["evidence_steps"] or ()})
+    confidence = None if any(one is None for one in sure) else min(sure)
+    return (
+        Opinion(next(iter(rows.values()))["verdict"], categories.pop() if len(categories) == 1 else None, tuple(steps), confidence),
+        "ok",
+        words,
+    )

@@ -16,7 +16,7 @@ from typing import Any
 from evoaudit import store
 from evoaudit.audit import asking, evidence, fence, reply
 from evoaudit.audit.episodes import episodes
-from evoaudit.audit.judges import Identity, Opinion
+from evoaudit.audit.judges import Identity
 from evoaudit.errors import InputError
 from evoaudit.infer import limits as picture_limits
 from evoaudit.infer.base import OK, Attachments, Provider, Request, closed, missing_picture
@@ -281,23 +281,3 @@ def note(case: Mapping[str, Any], why: str | None) -> str | None:
 def _sum(answers: Sequence[Mapping[str, Any]], name: str) -> Any:
     known = [answer[name] for answer in answers if answer.get(name) is not None]
     return sum(known) if known else None
-
-
-def opinions(rows: Mapping[str, Mapping[str, Any]]) -> tuple[Opinion | None, str, str]:
-    """Return what judges say with one voice, from their rows by name: opinion, status and a note.
-
-    They speak only if all of them gave the same verdict, else they abstain. A category is theirs if all gave the same.
-    """
-    told = {name: row["verdict"] if row["status"] == OK else f"({row['status']})" for name, row in rows.items()}
-    words = ", ".join(f"{name}: {said}" for name, said in told.items())
-    if any(row["status"] != OK for row in rows.values()) or len({row["verdict"] for row in rows.values()}) > 1:
-        return None, "abstained", words
-    categories = {row["category"] for row in rows.values()}
-    sure = [row["confidence"] for row in rows.values()]
-    steps = sorted({step for row in rows.values() for step in row["evidence_steps"] or ()})
-    confidence = None if any(one is None for one in sure) else min(sure)
-    return (
-        Opinion(next(iter(rows.values()))["verdict"], categories.pop() if len(categories) == 1 else None, tuple(steps), confidence),
-        OK,
-        words,
-    )

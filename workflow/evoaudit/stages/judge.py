@@ -147,7 +147,7 @@ def _simulated(
 def _unanimous(
     args: argparse.Namespace, settings: dict, name: str, evidence: tuple[str, ...], book: str, wanted: set[str]
 ) -> Iterator[dict]:
-    from evoaudit.audit import judges, judging
+    from evoaudit.audit import judges
     from evoaudit.audit.combine import read_judgments
 
     given = read_judgments(args.judgments)
@@ -163,7 +163,7 @@ def _unanimous(
         rows = {one: found[identity] for one, found in sorted(members.items()) if identity in found}
         if len(rows) < len(members):
             raise InputError(f"judge '{name}'", f"a member has not judged '{identity}'", "judge the same sample by all members")
-        opinion, status, note = judging.opinions(rows)
+        opinion, status, note = judges.opinions(rows)
         yield who.row(identity, opinion, status=status, note=note)
 
 
