@@ -152,9 +152,9 @@ def test_settings_too_long_for_a_word_of_a_command_line_go_through_a_file(tmp_pa
     (stats,) = build(models=models, sources=SIM).of("stats")
     text = json.dumps(stats.settings)
     assert len(text) > 128 * 1024 > plans.LONGEST_WORD
-    word = plans.word(text, stats, tmp_path)
+    word = plans.word(text, stats, "settings", tmp_path)
     assert len(word) < 4096 and word.startswith("@") and settings(word) == stats.settings
-    assert plans.word('{"a":1}', stats, tmp_path) == '{"a":1}' and settings('{"a":1}') == {"a": 1}
+    assert plans.word('{"a":1}', stats, "settings", tmp_path) == '{"a":1}' and settings('{"a":1}') == {"a": 1}
     with pytest.raises(argparse.ArgumentTypeError, match="No such file"):
         settings(f"@{tmp_path / 'none'}")
 

@@ -712,11 +712,11 @@ def keys_in_words(plan: Plan) -> list[dict[str, Any]]:
 LONGEST_WORD = 100_000
 
 
-def word(text: str, job: Job, results: Path = RESULTS) -> str:
+def word(text: str, job: Job, name: str, results: Path = RESULTS) -> str:
     """Return a text as a word of a job's command line, or, where it is too long for one, ``@`` and a file that holds it."""
     if len(text.encode()) <= LONGEST_WORD:
         return text
-    return f"@{_write(Path(results) / '.plans' / 'settings' / f'{job.stage}-{job.key}.json', text)}"
+    return f"@{_write(Path(results) / '.plans' / name / f'{job.stage}-{job.key}.json', text)}"
 
 
 def write_keys(plan: Plan, results: Path = RESULTS) -> str:

@@ -157,7 +157,7 @@ def settings(stage):
     def of(wildcards):
         job = PLAN.job(stage, wildcards.key)
         asked = {name: job.transport[name] for name in ("price", "tolerate") if name in job.transport}
-        return plans.word(canonical({**job.settings, **asked}), job)
+        return plans.word(canonical({**job.settings, **asked}), job, "settings")
 
     return of
 
@@ -169,7 +169,7 @@ def options(stage):
 
     def of(wildcards, input):
         job = PLAN.job(stage, wildcards.key)
-        words = ["--key", job.key, "--upstream", canonical(job.upstream_keys)]
+        words = ["--key", job.key, "--upstream", plans.word(canonical(job.upstream_keys), job, "upstream")]
         if job.seed is not None:
             words += ["--seed", str(job.seed)]
         if job.transport:
