@@ -132,6 +132,7 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="folder of a finished full run")
     parser.add_argument("--items", type=int, nargs="+", default=[1, 10, 100], help="copies of every probe")
     parser.add_argument("--models", type=int, nargs="+", default=[1, 10], help="copies of every model")
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help="stages to run")
     parser.add_argument("--work", type=Path, default=Path(".benchmark-work"))
     args = parser.parse_args()
     run, work = args.run.resolve(), args.work.resolve()
@@ -149,6 +150,8 @@ def main() -> None:
         given = json.loads((out / "given.json").read_text())
         found[items, models] = {}
         for stage, words in commands(run, plan, given, models, out):
+            if stage not in args.stages:
+                continue
             found[items, models][stage] = seconds, processor, peak = measure(*words)
             print(f"| {items} | {models} | {stage} | {seconds:.1f} | {processor:.1f} | {peak:.0f} |", flush=True)
     missed = []
@@ -157,7 +160,7 @@ def main() -> None:
         if len(line) < 2:
             continue
         print(f"\n| stage | growth with {name} | between the two largest |\n| --- | ---: | ---: |")
-        for stage in STAGES:
+        for stage in args.stages:
             points = [(size[axis], found[size][stage][1]) for size in sorted(line)]
             print(f"| {stage} | {slope(points):.2f} | {slope(points[-2:]):.2f} |")
             if slope(points[-2:]) > LIMIT_EXPONENT and points[-1][1] > SLIGHT:
