@@ -60,6 +60,7 @@ NOT_RUN = {
     "python benchmarks/preparation.py": _MEASURES,
     "python benchmarks/masking.py": _MEASURES,
     "python benchmarks/statistics_and_figures.py": _MEASURES,
+    "python benchmarks/report.py": _MEASURES,
     "python3 -m venv inspect && inspect/bin/pip install inspect-ai==0.3.285 openai==3.57.0": "installs from the package index",
     "python benchmarks/inference.py --inspect inspect/bin/python": _MEASURES,
 }
@@ -287,6 +288,12 @@ def a_table(there: Checkout) -> Iterator[str]:
     assert (there.home / "results.csv").is_file()
 
 
+def after_faults(there: Checkout) -> Iterator[str]:
+    (there.home / "results").mkdir(exist_ok=True)
+    shutil.copytree(there.home / "results", there.home / "OTHER", symlinks=True)
+    yield from mine("docs/faults.md")
+
+
 def papers(there: Checkout) -> Iterator[str]:
     yield from mine("docs/reproduce-the-papers.md")
     shown = (there.home / "results/runs/published/tables/published_check.csv").read_text()
@@ -305,6 +312,7 @@ STORIES: dict[str, Callable[[Checkout], Iterator[str]]] = {
     "docs/bring-your-own-logs.md": own_logs,
     "docs/check.md": a_table,
     "docs/judging.md": a_judge,
+    "docs/faults.md": after_faults,
     "docs/reproduce-the-papers.md": papers,
     **{
         page: plainly(page)
