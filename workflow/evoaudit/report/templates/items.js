@@ -374,7 +374,9 @@ function raw(text) {
 }
 
 function answers(part, ask, task) {
-  const rows = ask.answers.slice().sort((a, b) => RANK.get(a[2]) - RANK.get(b[2]) || a[0] - b[0] || a[1] - b[1]);
+  // Solvers that understand nothing come last.
+  const base = (one) => Number(index.models[one[0]].baseline);
+  const rows = ask.answers.slice().sort((a, b) => base(a) - base(b) || RANK.get(a[2]) - RANK.get(b[2]) || a[0] - b[0] || a[1] - b[1]);
   const several = new Set(rows.filter((one) => one[1] > 0).map((one) => one[0]));
   const sure = rows.some((one) => one[4] !== null), tau = task === "1";
   const heads = ["Model", "Outcome", "Parsed answer", ...(sure ? ["Confidence"] : []), ...(tau ? ["Kendall’s τ"] : []), "Raw answer"];
