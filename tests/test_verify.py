@@ -348,3 +348,13 @@ def test_a_users_file_that_was_edited_since_the_run_was_planned_is_not_read(tmp_
         "evoaudit combine: --labels: has changed or vanished since the run was planned; start the workflow again: it plans anew\n"
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_what_is_made_after_the_clock_was_put_back_is_no_older_than_what_it_was_made_from(tmp_path):
+    ahead = 4102444800
+    place = corpus(tmp_path)
+    for path in place.iterdir():
+        os.utime(path, (ahead, ahead))
+    out = tmp_path / "normalise" / "a"
+    assert normalised(place, out) == 0
+    assert {path.stat().st_mtime for path in out.iterdir()} == {ahead}
