@@ -154,6 +154,7 @@ def do(folder: Path, job: Job, bytes_most: int | None = None) -> Ended:
 
 def _do(folder: str, given: list[str], log: str, bytes_most: int | None) -> None:
     os.setpgid(0, 0)
+    _hear()
     os.chdir(folder)
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         del os.environ[name]
@@ -244,7 +245,14 @@ class Whole:
 def started(folder: Path, url: str, *targets: str) -> subprocess.Popen:
     """Start the workflow as a process group of its own."""
     with open(folder.with_name(f"{folder.name}.log"), "ab") as log:
-        return subprocess.Popen(words(folder, url, *targets), cwd=folder, env=environment(), stdout=log, stderr=log, start_new_session=True)
+        return subprocess.Popen(
+            words(folder, url, *targets), cwd=folder, env=environment(), stdout=log, stderr=log, start_new_session=True, preexec_fn=_hear
+        )
+
+
+def _hear() -> None:
+    """Heed Ctrl-C: a shell that starts something in the background may make it deaf to that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def running(folder: Path) -> set[str]:
