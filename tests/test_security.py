@@ -59,6 +59,7 @@ def test_a_manifest_leads_to_no_file_outside_its_folder(name, tmp_path, capsys):
     victim.write_text("kept")
     path.write_text(json.dumps({"stage": "tables", "key": "k", "files": {}}))
     files = {str(victim): "0", "../../../victim": "0"}
+    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps({"sections": {"figures": {"keys": ["older"], "files": files}}}))
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps([{"stage": "tables", "key": "k"}]))
