@@ -394,7 +394,7 @@ def test_a_service_that_stays_away_is_left_until_the_next_run(serve, tmp_path, p
     server.hooks.meddle = lambda what, n: fault(protocol, "busy") if what == "look" else None
     run = Run(tmp_path, names(3))
     with pytest.raises(InputError, match=r"could not be asked for batch .* \(HTTP 5\d\d: busy\); 0 of 3 answers are kept, run again"):
-        run.ask(entry(protocol, server, batch_wait_h=0.1 / 3600))
+        run.ask(entry(protocol, server, batch_wait_h=1.5 / 3600))  # a busy machine takes long to submit
     assert len(run.open) == 1 and server.counts["look"] >= batch.TRIES
     server.hooks.meddle = lambda what, n: fault(protocol, "busy") if what == "look" and n < 20 else None
     assert set(run.statuses(entry(protocol, server)).values()) == {"ok"} and len(server.batches) == 1
