@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -224,6 +225,27 @@ def test_dollars_are_those_paid_by_this_run(tmp_path):
     assert state["asked"][ASKED]["unanswered"] == {"timeout": 1} and state["asked"][ASKED]["requests"] == 3
     said = summary.lines(tmp_path, state)
     assert "cost       $0.38: m $0.38" in said and "unanswered m/full/512 1 (timeout 1)" in said
+
+
+def test_a_cost_that_is_not_known_is_not_said_to_be_nothing(tmp_path):
+    planned(tmp_path)
+    assert not [line for line in summary.lines(tmp_path, look(tmp_path, "r")) if line.startswith("cost")]
+    finished(tmp_path, ASKED)
+    row = {"model": "m", "condition": "full", "max_image_side": 512, "run": 0, "task": "t3", "status": "ok", "raw": "A"}
+    store.write_table(tmp_path / ASKED, "predictions", [{**row, "instance_id": "i-1", "usd": None, "reused": False}])
+    assert "cost       unknown: no price is known of m" in summary.lines(tmp_path, look(tmp_path, "r"))
+
+
+def test_where_nothing_bounds_the_jobs_all_may_run_at_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    planned(Path("results"))
+    monkeypatch.setattr(keep, "_keeper", None)
+    dag = SimpleNamespace(needrun_jobs=lambda **_: [], jobs=[SimpleNamespace(output=[f"results/{ASKED}/manifest.json"])])
+    plan = SimpleNamespace(config=SimpleNamespace(run=SimpleNamespace(name="r")), jobs=[SimpleNamespace(stage="mine")] * 3)
+    keep.start(SimpleNamespace(dag=dag, nodes=sys.maxsize, cores=None), plan)
+    keep.end("finished")
+    assert json.loads(start_file(Path("results"), "r").read_text())["slots"] == 3
+    assert look(Path("results"), "r")["jobs"]["total"] == 1
 
 
 def test_time_left_is_that_of_equal_jobs_shared_among_the_places(tmp_path):

@@ -91,8 +91,8 @@ def start(workflow: Any, plan: "Plan") -> None:
     todo = _stage_jobs(dag.needrun_jobs(exclude_finished=False))
     rest = _stage_jobs(dag.jobs) - todo
     if todo or not start_file(RESULTS, plan.config.run.name).is_file():
-        slots = workflow.nodes or workflow.cores or 1
-        _keeper = Keeper(plan, todo, rest, slots)
+        slots = workflow.nodes or workflow.cores or 1  # as many as the largest number there is where there is no bound
+        _keeper = Keeper(plan, todo, rest, min(slots, len(plan.jobs)))
         _keeper.begin()
 
 

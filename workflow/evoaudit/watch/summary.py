@@ -133,13 +133,13 @@ def _cost(state: dict[str, Any]) -> Iterator[str]:
             by_name[one["name"]] += one["spent_usd"]
         elif "requests" in one:
             unknown.add(one["name"])
-    if not state["asked"]:
+    if not by_name and not unknown:
         return
     names = [f"{name} ${usd:.2f}" for name, usd in by_name.most_common(_NAMED)]
     names += [f"{len(by_name) - _NAMED} more"] if len(by_name) > _NAMED else []
     names += [f"no price is known of {', '.join(sorted(unknown)[:_NAMED])}"] if unknown else []
     budget = f" of at most ${state['budget_usd']:.2f}" if state["budget_usd"] is not None else ""
-    yield f"cost       ${by_name.total():.2f}{budget}" + (f": {', '.join(names)}" if names else "")
+    yield f"cost       {f'${by_name.total():.2f}' if by_name else 'unknown'}{budget}: {', '.join(names)}"
 
 
 def _next(results: Path, state: dict[str, Any]) -> Iterator[str]:
