@@ -607,17 +607,25 @@ def planted_orders(audit: Audit) -> list[dict]:
 
 def _ordering(audit: Audit, wanted: set[str]) -> dict[str, bool]:
     """Return whether each of these trajectories, as far as their steps are at hand, holds a text that reads like an order to a judge."""
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
     from evoaudit.audit import orders
-    from evoaudit.report import load
 
     found: dict[str, bool] = {}
     for name, columns in (
         ("trajectories", ("instruction", "answer", "final_text")),
         ("steps", ("value", "op_raw", "reasoning", "page_text", "error", "url", "target")),
     ):
-        for row in load.rows(audit.run.folders.normalised, name, ("trajectory_id", *columns), trajectory_id=wanted):
-            texts = [(row[column] or {}).get("text") if column == "target" else row[column] for column in columns]
-            found[row["trajectory_id"]] = found.get(row["trajectory_id"], False) or orders.found(texts)
+        for folder in audit.run.folders.normalised:
+            if not (folder / f"{name}.parquet").is_file():
+                continue
+            table = ds.dataset(folder / f"{name}.parquet", format="parquet")
+            # Pages are long, so few rows at a time.
+            for batch in table.to_batches(["trajectory_id", *columns], pc.field("trajectory_id").isin(sorted(wanted)), batch_size=256):
+                for row in batch.to_pylist():
+                    texts = [(row[column] or {}).get("text") if column == "target" else row[column] for column in columns]
+                    found[row["trajectory_id"]] = found.get(row["trajectory_id"], False) or orders.found(texts)
     return found
 
 
