@@ -51,7 +51,7 @@ INSPECT = """
 import json, sys
 from inspect_ai import eval
 [log] = eval(sys.argv[1], model="openai/m", model_base_url=sys.argv[2], model_args={"responses_api": False}, log_dir=sys.argv[3],
-             display="none", log_level="error", max_connections=8)
+             display="none", log_level="error", max_connections=8, task_args=json.loads(sys.argv[4]))
 assert log.status == "success", log.error
 numbers = {name: one.value for score in log.results.scores for name, one in score.metrics.items()}
 marks = {sample.id: sample.scores["evogui"].metadata for sample in log.samples}
@@ -171,7 +171,9 @@ def test_inspect_asks_the_same_and_gets_the_runs_own_numbers(serve, tmp_path, mo
         (row,) = [row for row in csv.DictReader(file) if row["model"] == "asked"]
     before = len(server.calls)
     task = out / "export" / "harness" / "inspect" / "evogui_bench.py"
-    found = json.loads(run(INSPECT, f"{task}@evogui_bench", server.url("chat"), str(tmp_path / "logs"), folder=tmp_path).splitlines()[-1])
+    found = json.loads(
+        run(INSPECT, f"{task}@evogui_bench", server.url("chat"), str(tmp_path / "logs"), "{}", folder=tmp_path).splitlines()[-1]
+    )
     # The very same texts and pictures, byte by byte, in the same order.
     assert {json.dumps(shown(call)) for call in server.calls[before:]} == ours and len(ours) == 56
     numbers = found["numbers"]
@@ -189,6 +191,18 @@ def test_inspect_asks_the_same_and_gets_the_runs_own_numbers(serve, tmp_path, mo
             scores[name][field] for field in ("status", "correct", "parse_path")
         ], name
     assert {mark["parse_path"] for mark in found["marks"].values()} == {"json", "fallback", "invalid", "none"}
+
+
+def test_inspect_asks_a_further_set_and_gets_the_count(serve, tmp_path):
+    needs("inspect_ai", "openai", "pyarrow")
+    server = serve(said_whole)
+    out = export(tmp_path / "e", source(), sets={"phone": source("phone", n=5)}, pictures="unread")
+    task = out / "harness" / "inspect" / "evogui_bench.py"
+    for name in ("t1", "t2", "t3"):
+        words = [f"{task}@evogui_{name}", server.url("chat"), str(tmp_path / "logs"), json.dumps({"probes": "phone"})]
+        numbers = json.loads(run(INSPECT, *words, folder=tmp_path).splitlines()[-1])["numbers"]
+        assert numbers == pytest.approx(count(out, f"phone_{name}"), abs=1e-9)
+    assert len(server.calls) == 15
 
 
 @pytest.fixture(scope="module")
