@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import test_docs
 import yaml
@@ -30,7 +31,7 @@ _HUB = "downloads from the hub; test_download.py and test_hub.py run it against 
 _SLURM = "needs Slurm; test_slurm.py runs the profile on one it starts"
 _CLOUD = "needs a cluster and an account; test_cloud.py checks what the files say"
 _HARNESS = "needs another program's environment; test_export_harnesses.py runs the exported tasks in it"
-_MEASURES = "measures for minutes, alone on the machine; `make benchmarks`"
+_MEASURES = "measures for minutes, alone on the machine"
 #: Command → why no test runs it.
 NOT_RUN = {
     "make test": "runs this very suite",
@@ -162,7 +163,8 @@ class Checkout:
     def run(self, command: str) -> str:
         """Run a command as it is shown and return what it printed; variables that are exported stay."""
         if command.startswith("export "):
-            self.environment |= dict(pair.split("=", 1) for pair in shlex.split(command)[1:])
+            given = dict(pair.split("=", 1) for pair in shlex.split(command)[1:])
+            self.environment |= {name: "k" if value == "…" else value for name, value in given.items()}
             return ""
         given = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
         given |= {
@@ -232,26 +234,25 @@ def readme(there: Checkout) -> Iterator[str]:
     assert (home / "results" / "runs" / "mine" / "export" / "SHA256SUMS").is_file() and (home / "labels" / "ana.jsonl").is_file()
 
 
+def request(there: Checkout, stage: str, model: str) -> str:
+    """Return an item that a model or judge was asked about."""
+    for path in sorted(there.home.glob(f"results/{stage}/*/predictions.parquet")):
+        found = pq.read_table(path, columns=["model", "instance_id", "status"]).to_pylist()
+        if rows := [row["instance_id"] for row in found if row["model"] == model and row["status"] == "ok"]:
+            return shlex.quote(rows[0])
+    raise AssertionError(f"{model} answered nothing")
+
+
 def a_model(there: Checkout) -> Iterator[str]:
     for command in mine("docs/add-a-model.md"):
-        found = next(iter(there.home.glob("results/mine/*/t1.parquet")), None)
-        if "REQUEST" in command:
-            import pyarrow.parquet as pq
-
-            command = command.replace("REQUEST", pq.read_table(found)["instance_id"][0].as_py())
-        yield command
+        yield command.replace("REQUEST", request(there, "infer", "my-model")) if "REQUEST" in command else command
     assert list((there.home / "sent").iterdir())
 
 
 def a_judge(there: Checkout) -> Iterator[str]:
     shutil.rmtree(there.home / "sent", ignore_errors=True)
     for command in mine("docs/judging.md"):
-        if "TRAJECTORY" in command:
-            import pyarrow.parquet as pq
-
-            (path,) = there.home.glob("results/judge/*/predictions.parquet")
-            command = command.replace("TRAJECTORY", shlex.quote(pq.read_table(path)["instance_id"][0].as_py()))
-        yield command
+        yield command.replace("TRAJECTORY", request(there, "judge", "codex")) if "TRAJECTORY" in command else command
     assert list((there.home / "sent").iterdir())
 
 
