@@ -68,6 +68,12 @@ def test_never_and_always_right_are_kept_exactly(stated):
         assert share(scored(task, one)[:500]) == stated
 
 
+def test_where_there_is_one_action_it_gives_that_one():
+    alone = Solver("sim-a", ACCURACY | {"t2": 0.0}, condition="full", side=512, seed=1, vocabulary=("click",))
+    row = {"instance_id": "t2-1", "images": ["p"] * 2, "value_in_goal": False, "answer_action": "click", "answer_value": ""}
+    assert score("t2", row, {"status": "ok", "raw": alone.answer("t2", row, 0)})["action_correct"]
+
+
 def test_its_confidence_tells_how_often_it_is_right():
     rows = scored("t3", solver())
     sure = [row for row in rows if row["confidence"] >= 0.88]

@@ -47,10 +47,10 @@ class Solver:
         return rank(self._seed, f"simulated-model-{purpose}", *identity) / 2**63
 
     def _pick(self, choices: list, truth: Any, right: bool, identity: tuple) -> Any:
-        """Return the truth, or one of the others; a blind model takes any."""
-        if right:
-            return truth
+        """Return the truth, or one of the others, if there are any; a blind model takes any."""
         wrong = [choice for choice in choices if choice != truth or self._blind]
+        if right or not wrong:
+            return truth
         return order(wrong, self._seed, "simulated-model-choice", lambda choice: f"{identity}/{choice}")[0]
 
 
