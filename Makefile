@@ -29,6 +29,7 @@ lint: $(READY)
 
 nightly: oracles slurm
 	$(BIN)/pytest -m "slow or not slow"
+	$(MAKE) fuzz
 
 # The tests that start a Slurm of one node on this machine; part of nightly.
 slurm-tests: slurm

@@ -321,6 +321,22 @@ def test_the_command_line_says_it_and_writes_it(tmp_path, capsys):
     assert "no such run; there are r" in capsys.readouterr().err
 
 
+def test_the_run_started_last_is_meant(tmp_path, capsys):
+    for name in ("r", "other"):
+        planned(tmp_path, name)
+    assert main(["status", "--results", str(tmp_path / "none")]) == 2
+    started(tmp_path, {ASKED: None})
+    os.utime(tmp_path / ".plans" / "other.json", (1, 1))
+    capsys.readouterr()
+    main(["status", "--results", str(tmp_path)])
+    assert capsys.readouterr().out.startswith("run r: ")
+    os.utime(start_file(tmp_path, "r"), (2, 2))
+    os.utime(tmp_path / ".plans" / "r.json", (2, 2))
+    os.utime(tmp_path / ".plans" / "other.json", (3, 3))
+    main(["status", "--results", str(tmp_path)])
+    assert capsys.readouterr().out.startswith("run other: ")
+
+
 def test_the_workflow_keeps_the_status_and_ends_with_the_summary(tmp_path, monkeypatch):
     monkeypatch.setattr(keep, "EVERY", 0.02)
     planned(tmp_path)

@@ -3,13 +3,13 @@
 import logging
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from evoaudit import joblog
 from evoaudit.errors import InputError, one_line
 from evoaudit.hub import lock
 from evoaudit.hub.problems import explain, redact
@@ -164,7 +164,7 @@ class _Waits(logging.Handler):
         text: Any = record.getMessage()
         if ("Rate limited" in text or "Retrying in" in text) and time.monotonic() - _Waits.last >= 10:
             _Waits.last = time.monotonic()
-            print(f"the hub is busy: {one_line(redact(text), 200)}", file=sys.stderr, flush=True)
+            joblog.say(f"the hub is busy: {one_line(redact(text), 200)}")
 
 
 def _listen() -> None:

@@ -1,6 +1,5 @@
 """Download what a config needs of a data set: pinned, verified, resumable, never twice."""
 
-import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from evoaudit import joblog
 from evoaudit.errors import InputError, one_line
 from evoaudit.hub import lock, select
 from evoaudit.hub.client import Hub, check_repo
@@ -257,7 +257,7 @@ def _each(paths: Sequence[str], work: Callable[[str], None], threads: int, bar: 
 def _resolved(hub: Hub, request: Request, progress: bool) -> Entry:
     name, *found = hub.resolve()
     if progress and name.lower() != hub.repo.lower():
-        print(f"{request.source}: {hub.repo} is called {name} by now", file=sys.stderr, flush=True)
+        joblog.say(f"{request.source}: {hub.repo} is called {name} by now")
     return Entry(hub.repo, request.revision, *found)
 
 

@@ -5,9 +5,11 @@ import threading
 import time
 from typing import Any, TextIO
 
+from evoaudit import joblog
 from evoaudit.hub.select import size_text
 
-_EVERY = 30.0
+#: Seconds between two lines, and between two notes of how far it is.
+_EVERY, _NOTE = 30.0, 2.0
 #: Times one file may start over before its connection is called hopeless: the client itself would go on for ever.
 _RESTARTS = 5
 
@@ -25,7 +27,7 @@ class Progress:
         self.stop = threading.Event()
         self._show, self._stream = show, stream or sys.stderr
         self._guard = threading.Lock()
-        self._said = time.monotonic()
+        self._said = self._noted = time.monotonic()
         self._bar: Any = None
         if show and files and self._stream.isatty():
             from tqdm import tqdm
@@ -38,6 +40,9 @@ class Progress:
         with self._guard:
             self.done += size
             self.done_files += files
+            if self._show and time.monotonic() - self._noted >= _NOTE:
+                self._noted = time.monotonic()
+                joblog.progress(waits=str(self))
             if self._bar is not None:
                 self._bar.update(size)
                 if files:
@@ -60,6 +65,8 @@ class Progress:
     def _print(self, line: str) -> None:
         if self._bar is not None:
             self._bar.write(line, file=self._stream)
+        elif self._stream is sys.stderr:
+            joblog.say(line)
         else:
             print(line, file=self._stream, flush=True)
 

@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import stat
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from evoaudit import joblog
 from evoaudit.errors import InputError
 from evoaudit.fingerprint import walk
 from evoaudit.hub.lock import File
@@ -197,7 +197,7 @@ class Place:
         try:
             guard.acquire(timeout=0)
         except Timeout:
-            print(say, file=sys.stderr, flush=True)
+            joblog.say(say)
             guard.acquire()
         try:
             yield
@@ -221,7 +221,7 @@ class Place:
         marks = {path: self.memory.recall(path, status) for path, status in there.items()}
         unread = [path for path in sorted(there) if not _tells(marks[path], wants[path]) and there[path].st_size == wants[path].size]
         if self.name is not None and (size := sum(there[path].st_size for path in unread)) >= _LONG:
-            print(f"{self.name}: checking {size / 1e9:.1f} GB that are there already", file=sys.stderr, flush=True)
+            joblog.say(f"{self.name}: checking {size / 1e9:.1f} GB that are there already")
         with ThreadPoolExecutor(self.threads) as pool:
             for path, mark in zip(unread, pool.map(lambda path: measure(self.folder / path, _blob(wants[path])), unread), strict=True):
                 marks[path] = mark

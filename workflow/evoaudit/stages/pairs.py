@@ -1,10 +1,10 @@
 """Write the page on which people look at T3 pairs before a split is final."""
 
 import argparse
-import sys
 from collections import Counter
 from pathlib import Path
 
+from evoaudit import joblog
 from evoaudit.stages import common
 
 
@@ -52,5 +52,5 @@ def build(args: argparse.Namespace, folder: Path) -> Counter[str]:
     folders = [common.folder_of(path) for path in args.normalised]
     decided, gone = pairs.build(folder, common.folder_of(args.mined), folders, common.roots(args.root), decisions, args.threads)
     if gone:
-        print(f"{gone:,} pictures are gone since the sources were read, or cannot be shown; the page says where", file=sys.stderr)
+        joblog.say(f"{gone:,} pictures are gone since the sources were read, or cannot be shown; the page says where")
     return decided

@@ -1,12 +1,12 @@
 """Write the pages on which people judge trajectories, one folder a group of annotators."""
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evoaudit import joblog
 from evoaudit.errors import InputError
 from evoaudit.stages import common
 
@@ -66,5 +66,5 @@ def build(args: argparse.Namespace, folder: Path, pages: Sequence["Page"]) -> Co
     folders = [common.folder_of(path) for path in args.normalised]
     counts = replay.build(folder, pages, folders, common.roots(args.root), args.threads)
     if counts["gone"]:
-        print(f"{counts['gone']:,} pictures are gone since the sources were read, or cannot be shown; the pages say where", file=sys.stderr)
+        joblog.say(f"{counts['gone']:,} pictures are gone since the sources were read, or cannot be shown; the pages say where")
     return counts

@@ -73,9 +73,13 @@ def start_file(results: Path, name: str) -> Path:
 
 
 def runs(results: Path) -> list[str]:
-    """Return the names of the runs whose plan is known, the one planned last first."""
-    files = [(path.stat().st_mtime_ns, path.stem) for path in (results / ".plans").glob("*.json")]
-    return [name for _, name in sorted(files, reverse=True)]
+    """Return the names of the runs whose plan is known, the one started or planned last first."""
+    found = []
+    for path in (results / ".plans").glob("*.json"):
+        with suppress(OSError):
+            began = start_file(results, path.stem)
+            found.append((max(one.stat().st_mtime_ns for one in (path, began) if one.is_file()), path.stem))
+    return [name for _, name in sorted(found, reverse=True)]
 
 
 def look(results: Path, name: str, start: Start | None = None, seen: Seen | None = None) -> dict[str, Any]:
