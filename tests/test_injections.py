@@ -128,6 +128,13 @@ def test_a_table_counts_what_reads_like_an_order_and_what_was_planted(both, tmp_
     assert all(row["simulated"] for row in rows.values()) and fmt
 
 
+def test_where_nobody_labelled_the_table_says_so(both, tmp_path):
+    _, clean, _ = both
+    assert run("stats", "--normalised", clean / "normalised", "--settings", '{"bootstrap": 20}', "--out", tmp_path / "stats") == 0
+    told = {one["name"]: one["empty"] for one in json.loads((tmp_path / "stats" / "tables.json").read_text())}
+    assert told["planted_orders"] == "No trajectory with steps was labelled." and "set `draws`" in told["judge_consistency"]
+
+
 def test_without_the_option_a_corpus_is_what_it_was(tmp_path):
     for name, more in (("a", ()), ("b", ("--settings", '{"injections": false}')), ("c", ("--injections",))):
         assert run("simulate", "--trajectories", 6, "--formats", "plain", "--seed", 5, "--out", tmp_path / name, *more) == 0

@@ -607,11 +607,13 @@ def planted_orders(audit: Audit) -> list[dict]:
 
 def _ordering(audit: Audit, wanted: set[str]) -> dict[str, bool]:
     """Return whether each of these trajectories, as far as their steps are at hand, holds a text that reads like an order to a judge."""
+    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
     from evoaudit.audit import orders
 
+    chosen = pc.field("trajectory_id").isin(pa.array(sorted(wanted), pa.string()))
     found: dict[str, bool] = {}
     for name, columns in (
         ("trajectories", ("instruction", "answer", "final_text")),
@@ -622,7 +624,7 @@ def _ordering(audit: Audit, wanted: set[str]) -> dict[str, bool]:
                 continue
             table = ds.dataset(folder / f"{name}.parquet", format="parquet")
             # Pages are long, so few rows at a time.
-            for batch in table.to_batches(["trajectory_id", *columns], pc.field("trajectory_id").isin(sorted(wanted)), batch_size=256):
+            for batch in table.to_batches(["trajectory_id", *columns], chosen, batch_size=256):
                 for row in batch.to_pylist():
                     texts = [(row[column] or {}).get("text") if column == "target" else row[column] for column in columns]
                     found[row["trajectory_id"]] = found.get(row["trajectory_id"], False) or orders.found(texts)
