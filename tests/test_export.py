@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_export import arguments, export, source
+from test_workflow import snakemake
 
 from evoaudit import config as configs
 from evoaudit import extras, parse, score, store
@@ -205,6 +206,31 @@ probes: {sets: {desktop: {sources: [s-osworld], t2: {quota: {click: 2}}}}}
     (tmp_path / "mine.yaml").write_text(base + "export: {sets: [mobile]}\n")
     with pytest.raises(licences.InputError, match=r"export.sets: 'mobile': no such set; there are desktop"):
         plans.build(configs.load(tmp_path / "mine.yaml"))
+
+
+@pytest.mark.slow
+def test_the_workflow_exports_its_sets_and_models_are_not_needed(tmp_path):
+    config = """
+run: {name: sets, seed: 3}
+sources: [{name: s, kind: simulated, trajectories: 40, formats: [plain, osworld]}]
+probes:
+  t1: {quota: {3: 4}}
+  t2: {quota: {click: 3}}
+  t3: {quota: {cross: 3}}
+  sets: {desktop: {sources: [s-osworld], t1: {quota: {3: 3}}, t2: {quota: {click: 2, type: 2}}, t3: {quota: {cross: 2}}}}
+"""
+    snakemake(tmp_path, "export", config=config)
+    out = tmp_path / "results" / "runs" / "sets" / "export"
+    assert {task: len(rows(out, task)) for task in (*TASKS, "desktop_t1", "desktop_t2", "desktop_t3")} == {
+        "t1": 4,
+        "t2": 3,
+        "t3": 3,
+        "desktop_t1": 3,
+        "desktop_t2": 4,
+        "desktop_t3": 2,
+    }
+    assert {row["source"] for row in rows(out, "desktop_t3")} == {"s-osworld"}
+    assert all(picture["bytes"].startswith(b"\x89PNG") for row in rows(out, "desktop_t1") for picture in row["images"])
 
 
 # Licences
