@@ -1,5 +1,7 @@
 """Answers read again by other rules, from what was answered word for word."""
 
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from evoaudit.infer.base import OK
 from evoaudit.parse import Rule
 from evoaudit.probes.vocabulary import vocabulary_of
 from evoaudit.score import score
-from evoaudit.tables.inputs import Run
+from evoaudit.tables.inputs import Run, codes
 from evoaudit.tables.panel import TASKS
 
 #: Rule → what it is called in the table of sensitivity.
@@ -22,6 +24,9 @@ RULES: dict[Rule, str] = {
 }
 _PROBES = {"t1": ("answer",), "t2": ("answer_action", "answer_value", "value_in_goal"), "t3": ("answer",)}
 _MADE = ("status", "correct", "action_correct", "tau")
+_Made = tuple[str, bool, bool | None, float | None]
+#: What tells one model's answers under one condition apart.
+_IDENTITY = ("max_image_side", "run", "task", "instance_id")
 _NOT_AT_HAND = "the answers, word for word, are not at hand"
 
 
@@ -37,16 +42,19 @@ def read_again(run: Run, scores: pa.Table) -> dict[Rule, pa.Table] | str:
         (task, row["instance_id"]): row for task in TASKS for row in store.read_rows(mined, task, ["instance_id", "images", *_PROBES[task]])
     }
     words = vocabulary_of(mined)
-    columns = {name: scores[name].to_pylist() for name in ("model", "max_image_side", "run", "task", "instance_id")}
-    place = {identity: number for number, identity in enumerate(zip(*columns.values(), strict=True))}
+    model, models = codes(scores["model"])
     known = {name: scores[name] for name in _MADE}
-    found: dict[Rule, dict[int, dict[str, Any]]] = {rule: {} for rule in RULES}
+    found: dict[Rule, dict[int, _Made]] = {rule: {} for rule in RULES}
     seen = 0
-    for folder in folders:
-        asked = store.read_table(folder, "predictions", [*columns, "condition", "status", "raw"])
-        asked = asked.filter(pc.and_(pc.equal(asked["condition"], "full"), pc.equal(asked["status"], OK)))
+    for name, asked in _by_model(folders):
+        if name not in models:
+            continue
+        # One model's rows are looked up at a time: as Python's own objects, those of all would be most of a run's memory.
+        mine = np.flatnonzero(model == models.index(name))
+        rows = scores.select(list(_IDENTITY)).take(pa.array(mine)).to_pydict()
+        place = dict(zip(zip(*rows.values(), strict=True), mine.tolist(), strict=True))
         for row in asked.to_pylist():
-            number = place.get(tuple(row[name] for name in columns))
+            number = place.get(tuple(row[column] for column in _IDENTITY))
             probe = probes.get((row["task"], row["instance_id"]))
             if number is None or probe is None:
                 continue
@@ -55,24 +63,37 @@ def read_again(run: Run, scores: pa.Table) -> dict[Rule, pa.Table] | str:
             if strict["status"] == "answered":
                 continue
             usual = score(row["task"], probe, row, words)
-            if any(usual[name] != known[name][number].as_py() for name in ("status", "correct", "action_correct")):
+            if any(usual[column] != known[column][number].as_py() for column in ("status", "correct", "action_correct")):
                 return "the answers at hand do not give the scores of this run"
-            found["strict"][number] = strict
+            found["strict"][number] = _made(strict)
             for rule in ("first", "lenient"):
-                found[rule][number] = score(row["task"], probe, row, words, rule)
+                found[rule][number] = _made(score(row["task"], probe, row, words, rule))
     answered = pc.sum(pc.not_equal(scores["status"], "unanswered")).as_py() or 0
     return _NOT_AT_HAND if seen < answered else {rule: _changed(scores, rows) for rule, rows in found.items()}
 
 
-def _changed(scores: pa.Table, rows: dict[int, dict[str, Any]]) -> pa.Table:
+def _by_model(folders: Iterable[Path]) -> Iterator[tuple[str, pa.Table]]:
+    """Yield each model with its answers to the full condition, a folder at a time."""
+    for folder in folders:
+        asked = store.read_table(folder, "predictions", ["model", *_IDENTITY, "condition", "status", "raw"])
+        asked = asked.filter(pc.and_(pc.equal(asked["condition"], "full"), pc.equal(asked["status"], OK)))
+        for name in pc.unique(asked["model"]).to_pylist():
+            yield name, asked.filter(pc.equal(asked["model"], name))
+
+
+def _made(row: dict[str, Any]) -> _Made:
+    return tuple(row[name] for name in _MADE)
+
+
+def _changed(scores: pa.Table, rows: dict[int, _Made]) -> pa.Table:
     """Return the scores with some rows scored otherwise."""
     if not rows:
         return scores
     places = sorted(rows)
     mask = np.zeros(scores.num_rows, bool)
     mask[places] = True
-    for name in _MADE:
+    for number, name in enumerate(_MADE):
         column = scores[name].combine_chunks()
-        new = pa.array([rows[number][name] for number in places], column.type)
+        new = pa.array([rows[place][number] for place in places], column.type)
         scores = scores.set_column(scores.schema.get_field_index(name), name, pc.replace_with_mask(column, pa.array(mask), new))
     return scores
