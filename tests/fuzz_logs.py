@@ -759,6 +759,9 @@ def read(out: Path, whole: bool = True) -> dict[str, list[dict]]:
     """Read the tables back; raise if one is not as declared. What was left unsorted is sorted here."""
     tables = {name: store.check(pq.ParquetFile(out / f"{name}.parquet").read(), name).to_pylist() for name in TABLES}
     stray = {path.name for path in out.iterdir()} - {f"{name}.parquet" for name in TABLES}
+    if "costs.parquet" in stray:  # of logs that say what an attempt cost
+        stray.discard("costs.parquet")
+        tables["costs"] = store.check(pq.ParquetFile(out / "costs.parquet").read(), "costs").to_pylist()
     if not whole:
         stray.discard("broken.parquet")
         broken = store.check(pq.ParquetFile(out / "broken.parquet").read(), "drops").to_pylist()
