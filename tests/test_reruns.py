@@ -133,8 +133,7 @@ class Finished:
 def finished(tmp_path_factory) -> Iterator[Finished]:
     one = Finished(tmp_path_factory.mktemp("reruns"))
     yield one
-    one.process.stdin.close()
-    one.process.wait()
+    one.process.communicate()  # closes its pipes
 
 
 def models(**change: object) -> list[dict]:
