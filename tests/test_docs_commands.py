@@ -47,7 +47,7 @@ NOT_RUN = {
     "snakemake --cores 2 --configfile config/examples/evogui_simulated.yaml": "six minutes; test_paper_scale.py runs its stages",
     "snakemake --cores 2 --configfile config/examples/simulated_models.yaml": "minutes; test_simulated_models.py runs its plan and models",
     "podman build -f envs/Containerfile -t REGISTRY/evoaudit:0.1.0 . && podman push REGISTRY/evoaudit:0.1.0": _CLOUD,
-    "python -m http.server --bind 127.0.0.1 --directory results/logs/status": "serves until it is stopped; test_watch_browser.py has the page",
+    "python -m http.server --bind 127.0.0.1 --directory results/logs/status": "serves for ever; test_watch_browser.py has the page",
     "kubectl create secret generic evoaudit-keys --from-literal=MY_KEY=…": _CLOUD,
     "kubectl apply -f profiles/kubernetes/job.yaml": _CLOUD,
     "kubectl logs --follow job/evoaudit": _CLOUD,
