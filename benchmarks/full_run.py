@@ -43,7 +43,8 @@ PROBES = {
     "t3": {"cross": 334, "same_domain": 333, "long_skip": 333},
 }
 AUDIT = {"sim-webarena": 25, "sim-workarena": 25, "sim-visualwebarena": 24, "sim-assistantbench": 24, "sim-osworld": 60}
-AGENTS, CALIBRATION = 3, 8
+#: The simulated logs have four agents where the paper has three, so that each gives fewer.
+AGENTS, CALIBRATION = 4, 8
 #: Bounds: growth of a stage, seconds of the processor that a start with nothing to do takes, most MiB of one process.
 LIMIT_EXPONENT, LIMIT_AGAIN, LIMIT_MIB = 1.1, 10.0, 2048.0
 #: Below so many seconds of the processor a stage is mostly the start of its process, and its growth says nothing.
