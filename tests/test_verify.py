@@ -350,12 +350,11 @@ def test_a_users_file_that_was_edited_since_the_run_was_planned_is_not_read(tmp_
     assert not (tmp_path / "out").exists()
 
 
-def test_what_a_stage_was_made_from_is_no_younger_though_the_clock_was_put_back(tmp_path):
+def test_what_is_made_after_the_clock_was_put_back_is_no_older_than_what_it_was_made_from(tmp_path):
     ahead = 4102444800
     place = corpus(tmp_path)
     for path in place.iterdir():
         os.utime(path, (ahead, ahead))
     out = tmp_path / "normalise" / "a"
     assert normalised(place, out) == 0
-    (out / "manifest.json").touch()  # as Snakemake does
-    assert all(path.stat().st_mtime <= (out / "manifest.json").stat().st_mtime for path in place.iterdir())
+    assert {path.stat().st_mtime for path in out.iterdir()} == {ahead}

@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
@@ -131,14 +130,13 @@ def check_given(args: argparse.Namespace) -> None:
 
 
 def keep_order(args: argparse.Namespace) -> None:
-    """Let what a stage was made from be no younger than now: after a clock was put back, Snakemake would remove what the stage made."""
+    """Let what a stage wrote be no older than what it was made from, though a clock was put back meanwhile: Snakemake would remove it."""
     results = args.out.absolute().parents[1]
     read = [path for keys in args.upstream.values() for key in keys for path in results.glob(f"*/{key}/*")]
-    now = time.time_ns()
-    for path in (*read, *PACKAGE.rglob("*.*"), *PUBLISHED.glob("*.csv")):
-        with suppress(OSError):  # gone since, or another's
-            if path.stat().st_mtime_ns > now:
-                os.utime(path, ns=(now, now))
+    newest = max((path.stat().st_mtime_ns for path in (*read, *PACKAGE.rglob("*.*"), *PUBLISHED.glob("*.csv"))), default=0)
+    if newest > time.time_ns():
+        for path in args.out.iterdir():
+            os.utime(path, ns=(newest, newest))
 
 
 def _faults(folder: Path, files: dict[str, str], args: argparse.Namespace) -> list[tuple[str, str]]:
