@@ -12,7 +12,7 @@ from importlib import import_module
 
 from evoaudit import joblog
 from evoaudit.errors import InputError, one_line
-from evoaudit.intact import check_given, check_upstream, keep_order
+from evoaudit.intact import check_given, check_upstream
 
 #: Subcommand → (module in `evoaudit.stages`, one line for ``--help``). Those of people first, then the workflow's own.
 COMMANDS = {
@@ -74,10 +74,7 @@ def main(argv: list[str] | None = None) -> int:
         with joblog.running(args):  # a stage
             check_upstream(args)
             check_given(args)
-            code = args.run(args) or 0
-            if not code:
-                keep_order(args)
-            return code
+            return args.run(args) or 0
     except InputError as error:
         joblog.say(f"evoaudit {args.command}: {error}", "error")
         return 2

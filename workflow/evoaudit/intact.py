@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import file_digest
@@ -16,9 +15,7 @@ from evoaudit.errors import InputError
 from evoaudit.fingerprint import fingerprint
 from evoaudit.identity import FORMAT
 from evoaudit.jsonfile import read_json
-from evoaudit.resources import PUBLISHED
 
-PACKAGE = Path(__file__).parent
 MANIFEST = "manifest.json"
 #: Field of a manifest: the sha256 of all its other fields.
 CHECKSUM = "checksum"
@@ -127,16 +124,6 @@ def check_given(args: argparse.Namespace) -> None:
             if found != sorted({*digests}):
                 where = paths[0] if len(paths) == 1 else f"--{name}"
                 raise InputError(where, "has changed or vanished since the run was planned", "start the workflow again: it plans anew")
-
-
-def keep_order(args: argparse.Namespace) -> None:
-    """Let what a stage wrote be no older than what it was made from, though a clock was put back meanwhile: Snakemake would remove it."""
-    results = args.out.absolute().parents[1]
-    read = [path for keys in args.upstream.values() for key in keys for path in results.glob(f"*/{key}/*")]
-    newest = max((path.stat().st_mtime_ns for path in (*read, *PACKAGE.rglob("*.*"), *PUBLISHED.glob("*.csv"))), default=0)
-    if newest > time.time_ns():
-        for path in args.out.iterdir():
-            os.utime(path, ns=(newest, newest))
 
 
 def _faults(folder: Path, files: dict[str, str], args: argparse.Namespace) -> list[tuple[str, str]]:

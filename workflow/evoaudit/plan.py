@@ -6,7 +6,9 @@ Everything is known before anything runs, so the graph of jobs is static.
 import json
 import os
 import re
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -18,7 +20,7 @@ from evoaudit.conditions import CONDITIONS
 from evoaudit.config import PRICES, SIMULATED_FORMATS, Config, Judge, Model, Source
 from evoaudit.errors import InputError
 from evoaudit.fingerprint import fingerprint
-from evoaudit.identity import make_key
+from evoaudit.identity import FORMAT, make_key
 from evoaudit.resources import CODEBOOK, FICTIONAL, PROMPTS
 from evoaudit.simulate import control
 from evoaudit.sources import platform
@@ -717,6 +719,22 @@ def word(text: str, job: Job, name: str, results: Path = RESULTS) -> str:
     if len(text.encode()) <= LONGEST_WORD:
         return text
     return f"@{_write(Path(results) / '.plans' / name / f'{job.stage}-{job.key}.json', text)}"
+
+
+def settle_times(results: Path = RESULTS) -> int:
+    """Give files of stages that are from the future the time it is now, and return how many.
+
+    A clock was put back, or they came from a machine that is ahead. Snakemake would remove whatever is made from them as older than
+    its input; that their contents are the same, it knows by their checksums.
+    """
+    now, settled = time.time(), 0
+    for stage in FORMAT:
+        for path in (Path(results) / stage).glob("*/*"):
+            with suppress(OSError):  # gone meanwhile, or not ours to change
+                if path.stat().st_mtime > now:
+                    os.utime(path, (now, now))
+                    settled += 1
+    return settled
 
 
 def write_keys(plan: Plan, results: Path = RESULTS) -> str:

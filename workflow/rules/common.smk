@@ -38,6 +38,7 @@ try:
     CONFIG = configs.check(config, FILES)
     PLAN = plans.build(CONFIG)
     KEYS = plans.write_keys(PLAN)
+    plans.settle_times()
 except (InputError, OSError) as error:
     refuse(error)
 
