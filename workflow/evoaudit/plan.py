@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,7 +22,7 @@ from evoaudit.config import PRICES, SIMULATED_FORMATS, Config, Judge, Model, Sou
 from evoaudit.errors import InputError
 from evoaudit.fingerprint import fingerprint
 from evoaudit.identity import FORMAT, make_key
-from evoaudit.resources import CODEBOOK, FICTIONAL, PROMPTS
+from evoaudit.resources import CODEBOOK, FICTIONAL, PROMPTS, PUBLISHED
 from evoaudit.simulate import control
 from evoaudit.sources import platform
 
@@ -722,18 +723,18 @@ def word(text: str, job: Job, name: str, results: Path = RESULTS) -> str:
 
 
 def settle_times(results: Path = RESULTS) -> int:
-    """Give files of stages that are from the future the time it is now, and return how many.
+    """Give files of stages, and of the code that makes them, that are from the future the time it is now; return how many.
 
     A clock was put back, or they came from a machine that is ahead. Snakemake would remove whatever is made from them as older than
     its input; that their contents are the same, it knows by their checksums.
     """
     now, settled = time.time(), 0
-    for stage in FORMAT:
-        for path in (Path(results) / stage).glob("*/*"):
-            with suppress(OSError):  # gone meanwhile, or not ours to change
-                if path.stat().st_mtime > now:
-                    os.utime(path, (now, now))
-                    settled += 1
+    made = (path for stage in FORMAT for path in (Path(results) / stage).glob("*/*"))
+    for path in chain(made, PACKAGE.rglob("*.*"), PUBLISHED.glob("*.csv")):
+        with suppress(OSError):  # gone meanwhile, or not ours to change
+            if path.stat().st_mtime > now:
+                os.utime(path, (now, now))
+                settled += 1
     return settled
 
 
