@@ -101,11 +101,9 @@ def test_another_user_gets_the_same_bytes(reference, tmp_path_factory, capsys):
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
     readable = False
+    words = [sys.executable, "-c", "import evoaudit, snakemake"]
     with suppress(PermissionError):
-        if not subprocess.run(
-            [sys.executable, "-c", "import evoaudit, snakemake"], user=nobody, capture_output=True, check=False
-        ).returncode:
-            readable = True
+        readable = subprocess.run(words, user=nobody, capture_output=True, check=False).returncode == 0
     if not readable:
         pytest.skip("this environment cannot be read by other users")
     folder = Path(subprocess.run(["mktemp", "-d"], user=nobody, capture_output=True, text=True, check=True).stdout.strip())
