@@ -173,11 +173,12 @@ def test_validate_of_nothing_is_one_line_and_exit_2(here, capsys):
     assert "no such file or folder" in capsys.readouterr().err
 
 
-def test_an_interrupted_command_is_one_line_and_exit_130(here, capsys, monkeypatch):
+@pytest.mark.parametrize("when", ["add_arguments", "run"])
+def test_an_interrupted_command_is_one_line_and_exit_130(when, here, capsys, monkeypatch):
     def interrupted(_args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("evoaudit.stages.keys.run", interrupted)
+    monkeypatch.setattr(f"evoaudit.stages.keys.{when}", interrupted)
     assert main(["keys"]) == 130
     assert capsys.readouterr().err == "evoaudit keys: interrupted; run it again\n"
 

@@ -1,6 +1,7 @@
 """Whole files or none, checked on write, counted."""
 
 import os
+import signal
 
 import pytest
 
@@ -141,3 +142,17 @@ def test_one_line_escapes_what_would_break_a_terminal():
 def test_every_table_renders():
     page = schema.markdown()
     assert all(f"### `{name}`" in page for name in schema.TABLES)
+
+
+def test_an_interrupt_just_as_the_scratch_folder_is_made_leaves_none(tmp_path, monkeypatch):
+    made = store._scratch
+
+    def struck(folder):
+        found = made(folder)
+        os.kill(os.getpid(), signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(store, "_scratch", struck)
+    with pytest.raises(KeyboardInterrupt), store.staging(tmp_path):
+        pytest.fail("the interrupt was not heard")
+    assert list(tmp_path.iterdir()) == []

@@ -57,18 +57,11 @@ COMMANDS = {
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand and return its exit code."""
     argv = sys.argv[1:] if argv is None else argv
-    parser = argparse.ArgumentParser(prog="evoaudit", description="When can a computer-use-agent score be believed?")
-    commands = parser.add_subparsers(dest="command", metavar="SUBCOMMAND", required=True)
     chosen = next((word for word in argv if not word.startswith("-")), None)
-    for name, summary in COMMANDS.items():
-        sub = commands.add_parser(name, help=summary, description=summary)
-        if name == chosen:  # heavy imports only for the subcommand that runs
-            module = import_module(f"evoaudit.stages.{name}")
-            module.add_arguments(sub)
-            sub.set_defaults(run=module.run)
-    args = parser.parse_args(argv)
-    sys.excepthook = joblog.show_fault
+    args = argparse.Namespace(command=chosen or "")
     try:
+        args = _parsed(argv, chosen)
+        sys.excepthook = joblog.show_fault
         if "upstream" not in args:
             return args.run(args) or 0
         with joblog.running(args):  # a stage
@@ -93,6 +86,18 @@ def main(argv: list[str] | None = None) -> int:
         where = error.filename or getattr(args, "out", None) or "a file"  # Arrow does not name the file it could not write
         joblog.say(f"evoaudit {args.command}: {one_line(str(where))}: {error.strerror or one_line(str(error))}", "error")
         return 2
+
+
+def _parsed(argv: list[str], chosen: str | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="evoaudit", description="When can a computer-use-agent score be believed?")
+    commands = parser.add_subparsers(dest="command", metavar="SUBCOMMAND", required=True)
+    for name, summary in COMMANDS.items():
+        sub = commands.add_parser(name, help=summary, description=summary)
+        if name == chosen:  # heavy imports only for the subcommand that runs
+            module = import_module(f"evoaudit.stages.{name}")
+            module.add_arguments(sub)
+            sub.set_defaults(run=module.run)
+    return parser.parse_args(argv)
 
 
 def _let_go(error: Exception) -> None:

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from evoaudit import intact, schema
 from evoaudit.errors import InputError, one_line
 from evoaudit.identity import canonical as canonical
+from evoaudit.interrupts import uninterrupted
 
 #: Rows buffered before a row group is written; bounds memory at every corpus size.
 ROW_GROUP = 8192
@@ -252,8 +253,10 @@ def staging(folder: Path) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for stale in folder.glob(".partial-*"):
         _clear(stale)
-    scratch, lock = _scratch(folder)
+    scratch = lock = None
     try:
+        with uninterrupted():
+            scratch, lock = _scratch(folder)
         yield scratch
         names = sorted(scratch.iterdir(), key=lambda path: (path.name == "manifest.json", path.name))
         if (scratch / "manifest.json").exists():  # a kill among the moves must not leave an old manifest beside new files
@@ -264,8 +267,9 @@ def staging(folder: Path) -> Iterator[Path]:
                 shutil.rmtree(target)
             os.replace(path, target)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-        os.close(lock)
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+            os.close(lock)
 
 
 def _scratch(folder: Path) -> tuple[Path, int]:

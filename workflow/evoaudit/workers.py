@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from evoaudit.errors import InputError
+from evoaudit.interrupts import uninterrupted
 
 
 class Pool:
@@ -23,7 +24,7 @@ class Pool:
 
     def submit(self, work: Callable[..., Any], *given: Any) -> "Future[Any]":
         """Hand work to a process, starting one if need be."""
-        with _uninterrupted():
+        with uninterrupted():  # this process takes interrupts and ends the others, which would each print a traceback
             return self._executor.submit(work, *given)
 
 
@@ -62,16 +63,6 @@ def patient() -> Iterator[Callable[[], None]]:
     finally:
         signal.signal(signal.SIGINT, before)
     check()  # one that came while the pool ended
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Keep interrupts from processes started meanwhile: this one takes them and ends the others, which would each print a traceback."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start(initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
