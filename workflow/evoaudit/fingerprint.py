@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from evoaudit.wholefile import write_whole
+
 #: Never part of a data set.
 IGNORED = frozenset({".cache", ".git", ".DS_Store", "__MACOSX", "__pycache__"})
 
@@ -53,11 +55,8 @@ def fingerprint(root: Path, memory: Path | None = None) -> str | None:
         for path, digest in zip(stale, pool.map(lambda path: _sha256(root / path), stale), strict=True):
             known[path] = [*fresh[path], digest]
     if store is not None and (stale or len(known) != len(fresh)):
-        store.parent.mkdir(parents=True, exist_ok=True)
-        scratch = store.with_suffix(f".{os.getpid()}.tmp")
         held = {path: known[path] for path in fresh}
-        scratch.write_text(json.dumps({"files": held, "checksum": _checksum(held)}))
-        os.replace(scratch, store)
+        write_whole(store, json.dumps({"files": held, "checksum": _checksum(held)}))
     total = hashlib.sha256()
     for path, (size, _) in fresh.items():
         total.update(f"{path}\0{size}\0{known[path][2]}\n".encode("utf-8", "surrogateescape"))

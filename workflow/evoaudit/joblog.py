@@ -23,6 +23,7 @@ from typing import Any
 
 from evoaudit.errors import InputError, one_line
 from evoaudit.identity import FORMAT
+from evoaudit.wholefile import write_whole
 
 #: Seconds between two versions of the file at least, and between signs of life.
 STEP, BEAT = 1.0, 10.0
@@ -151,14 +152,8 @@ class _Job:
             return
         self._written = time.monotonic()
         known = {name: _short(value) for name, value in self._state.items() if value is not None}
-        scratch = self._file.with_name(f".{self._file.name}.{os.getpid()}")
         with suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                scratch.write_text(json.dumps(known, sort_keys=True) + "\n", encoding="utf-8")
-                os.replace(scratch, self._file)
-            finally:
-                scratch.unlink(missing_ok=True)
+            write_whole(self._file, json.dumps(known, sort_keys=True) + "\n")
 
 
 _job: _Job | None = None

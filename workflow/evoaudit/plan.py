@@ -25,6 +25,7 @@ from evoaudit.identity import FORMAT, make_key
 from evoaudit.resources import CODEBOOK, FICTIONAL, PROMPTS, PUBLISHED
 from evoaudit.simulate import control
 from evoaudit.sources import platform
+from evoaudit.wholefile import write_whole
 
 if TYPE_CHECKING:
     from evoaudit.infer.prices import Price
@@ -750,8 +751,5 @@ def write_keys(plan: Plan, results: Path = RESULTS) -> str:
 def _write(path: Path, text: str) -> Path:
     """Write a file whole if it does not hold this text, and return its path."""
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_suffix(f".{os.getpid()}.tmp")
-        scratch.write_text(text, encoding="utf-8")
-        os.replace(scratch, path)
+        write_whole(path, text)
     return path

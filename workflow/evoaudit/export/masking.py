@@ -7,7 +7,6 @@ it was.
 
 import hashlib
 import io
-import os
 import threading
 from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from evoaudit import extras, prepare, prepared, store
 from evoaudit.errors import InputError
 from evoaudit.export import privacy
 from evoaudit.infer.journal import sealed, unsealed
+from evoaudit.wholefile import write_whole
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -156,10 +156,7 @@ class Reader:
         if self._cache is None:
             return
         place = self._cache / image_id[:2] / f"{image_id}.json"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        partial = place.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
-        partial.write_bytes(sealed({"lines": [[line.text, line.box] for line in lines]}))
-        os.replace(partial, place)
+        write_whole(place, sealed({"lines": [[line.text, line.box] for line in lines]}))
 
 
 def fill(picture: "Image", boxes: Sequence[Box]) -> "Image":

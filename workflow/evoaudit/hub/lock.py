@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from evoaudit.errors import InputError, one_line
 from evoaudit.givenfile import read_given
+from evoaudit.wholefile import write_whole
 
 VERSION = 1
 _COMMIT, _SHA256 = re.compile(r"[0-9a-f]{40}"), re.compile(r"[0-9a-f]{64}")
@@ -86,12 +87,7 @@ def update(path: Path, fresh: Entry) -> Entry:
             merged = _merge(path, entry(lock, fresh.repo, fresh.revision), fresh)
             if merged.commit == fresh.commit:
                 lock[f"{fresh.repo}@{fresh.revision}"] = merged
-                scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-                try:
-                    scratch.write_text(text(lock), encoding="utf-8", newline="\n")
-                    os.replace(scratch, path)
-                finally:
-                    scratch.unlink(missing_ok=True)
+                write_whole(path, text(lock))
             return merged
     except OSError as error:
         raise InputError(path, f"cannot be written ({error.strerror or error})", "free space or permit writing, then run again") from None

@@ -28,6 +28,7 @@ from evoaudit import joblog
 from evoaudit.errors import InputError
 from evoaudit.fingerprint import walk
 from evoaudit.hub.lock import File
+from evoaudit.wholefile import write_whole
 
 _FOLDER = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -133,9 +134,7 @@ class Memory:
             self._known[path] = row
             self.file.parent.mkdir(parents=True, exist_ok=True)
             if self._wasteful:
-                scratch = self.file.with_suffix(".tmp")
-                scratch.write_text("".join(json.dumps([name, *one]) + "\n" for name, one in self._known.items()), encoding="utf-8")
-                os.replace(scratch, self.file)
+                write_whole(self.file, "".join(json.dumps([name, *one]) + "\n" for name, one in self._known.items()))
                 self._wasteful = False
             else:
                 with open(self.file, "a", encoding="utf-8") as handle:

@@ -15,6 +15,7 @@ from types import FrameType
 
 from evoaudit.errors import InputError, one_line
 from evoaudit.stages import common
+from evoaudit.wholefile import write_whole
 
 #: Seconds between looks at the server, and that it gets to end by itself.
 LOOK, PATIENCE = 0.2, 20.0
@@ -104,9 +105,7 @@ def wait(file: Path, name: str, seconds: float) -> None:
 
 
 def _write(path: Path, state: dict) -> None:
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_text(json.dumps(state) + "\n", encoding="utf-8")
-    os.replace(scratch, path)
+    write_whole(path, json.dumps(state) + "\n")
 
 
 def _die_with_parent() -> None:

@@ -15,6 +15,7 @@ from evoaudit.errors import InputError
 from evoaudit.joblog import status_file
 from evoaudit.watch import page, summary
 from evoaudit.watch.run import ASKING, Seen, Start, folder, look, start_file
+from evoaudit.wholefile import write_whole
 
 if TYPE_CHECKING:
     from evoaudit.plan import Plan
@@ -109,13 +110,7 @@ def end(state: str) -> None:
 
 def put(path: Path, value: Any) -> None:
     """Write JSON whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        scratch.write_text(json.dumps(value, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
+    write_whole(path, json.dumps(value, indent=1, ensure_ascii=True) + "\n")
 
 
 def _stage_jobs(jobs: Any) -> set[str]:
