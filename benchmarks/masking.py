@@ -17,6 +17,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 from reading import enlarge, simulate
+from stage import whole
 
 from evoaudit import prepare
 from evoaudit.export import masking, privacy
@@ -29,16 +30,6 @@ def seconds() -> float:
     """Return the processor seconds of this process and its threads, user and system."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
-
-
-def whole(path: Path) -> bool:
-    """Tell whether a picture can be decoded; corpora hold planted damage."""
-    try:
-        with Image.open(path) as image:
-            image.load()
-        return True
-    except OSError:
-        return False
 
 
 def plant(pictures: int, work: Path) -> list[Path]:

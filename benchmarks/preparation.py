@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from reading import FOLDERS, full_screens, simulate, timed
+from stage import whole
 
 LIMIT_RATIO, LIMIT_EXPONENT = 0.85, 1.1
 
@@ -47,18 +48,6 @@ places = [
 ]
 prepare.write(out, places, side, threads)
 """
-
-
-def whole(path: Path) -> bool:
-    """Tell whether a picture can be decoded; corpora hold planted damage."""
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            image.load()
-        return True
-    except OSError:
-        return False
 
 
 def seconds(work: Path, names: list[Path], side: int, repeats: int) -> tuple[float, float, float, float]:

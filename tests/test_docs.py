@@ -64,13 +64,17 @@ def clicklog(tmp_path, monkeypatch):
     return module
 
 
-def test_the_example_reader_reads_its_logs(tmp_path, clicklog, capsys):
-    folder = tmp_path / "logs" / "monday"
+def write_clicks(folder: Path) -> None:
+    """Write a log of the kind that the example reader reads."""
     folder.mkdir(parents=True)
     log = [{"do": "enter", "text": "kettle", "x": 3, "y": 4}, {"do": "tap", "x": 5, "y": 6}, {"do": "stop"}]
     (folder / "run.json").write_text(json.dumps({"task": "7", "goal": "buy", "score": 1, "log": log}))
     for number in range(3):
         Image.new("RGB", (64, 48), (80 * number, 0, 0)).save(folder / f"{number}.png")
+
+
+def test_the_example_reader_reads_its_logs(tmp_path, clicklog, capsys):
+    write_clicks(tmp_path / "logs" / "monday")
     (found,) = clicklog.read(tmp_path / "logs", {})
     assert [(step.op, step.value, step.before.file) for step in found.steps] == [
         ("type", "kettle", "monday/0.png"),

@@ -17,7 +17,6 @@ import test_docs
 import yaml
 from made_replay import payload
 from model_server import Call, ModelServer, Reply, good
-from PIL import Image
 
 from evoaudit.__main__ import COMMANDS, main
 from evoaudit.resources import ROOT
@@ -270,12 +269,7 @@ def a_source(there: Checkout) -> Iterator[str]:
     (line,) = [one for one in re.findall(r"```python\n(.*?)```", test_docs.SOURCE.read_text(), re.DOTALL) if one.startswith(" ")]
     before = register.read_text()
     register.write_text(before.replace("MODULES = {\n", "MODULES = {\n" + line))
-    folder = home / "clicks" / "monday"
-    folder.mkdir(parents=True)
-    log = [{"do": "enter", "text": "kettle", "x": 3, "y": 4}, {"do": "tap", "x": 5, "y": 6}, {"do": "stop"}]
-    (folder / "run.json").write_text(json.dumps({"task": "7", "goal": "buy", "score": 1, "log": log}))
-    for number in range(3):
-        Image.new("RGB", (64, 48), (80 * number, 0, 0)).save(folder / f"{number}.png")
+    test_docs.write_clicks(home / "clicks" / "monday")
     there.link("FOLDER", home / "clicks")
     yield from mine("docs/add-a-source.md")
     register.write_text(before)
