@@ -140,6 +140,6 @@ def key(out: Path, name: str) -> dict:
 def delivered(page: Path, name: str) -> object:
     """Return what a data file of a page delivers."""
     text = (page / "items" / f"{name}.js").read_text(encoding="utf-8")
-    head, _, rest = text.partition(",")
-    assert head == f'deliver("{name}"' and rest.endswith(");\n")
-    return json.loads(rest[:-3])
+    before, after = f"deliver('{name}', '", "');\n"
+    assert text.startswith(before) and text.endswith(after)
+    return json.loads(text.removeprefix(before).removesuffix(after).replace("\\'", "'").replace("\\\\", "\\"))

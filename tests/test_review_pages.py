@@ -17,6 +17,7 @@ from evoaudit import plan as plans
 from evoaudit.__main__ import main
 from evoaudit.errors import InputError
 from evoaudit.review import keyfile, replay, shared
+from evoaudit.review.scripts import script_json
 from evoaudit.store import read_rows, write_table
 
 BOOK = codebook.load()
@@ -239,7 +240,7 @@ def test_long_trajectories_come_in_parts(tmp_path):
 def test_text_of_a_log_is_shown_line_by_line_and_nothing_in_it_is_hidden(text):
     shown = shared.lines(text, 1000)
     assert all(part.isprintable() for part in shown.split("\n"))
-    assert shared.script_json(shown).isprintable() and "<" not in shared.script_json(shown)
+    assert script_json(shown).isprintable() and "<" not in script_json(shown)
 
 
 def test_what_is_cut_is_counted():

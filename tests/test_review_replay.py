@@ -638,7 +638,7 @@ def test_four_hundred_steps_of_tall_pictures_keep_the_page_small(long, tab):
     drawn(one, number, 299)
     assert one.page.evaluate("document.getElementsByTagName('*').length") <= first + 40
     assert one.page.locator("img").count() <= 17 and one.page.locator("script").count() == 2
-    assert one.page.evaluate("held.size <= HELD && ahead.length <= 4 && asked.size === 0")
+    assert one.page.evaluate("held.size <= HELD && ahead.length <= 4 && coming.size === 0")
     scripts = {url for url in one.requests if url.endswith(".js")}
     assert len(scripts) <= 14  # 400 steps are in 16 parts, of which those passed over are never loaded
     pane = one.page.locator("#figure-before .pane")

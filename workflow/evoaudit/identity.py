@@ -23,12 +23,12 @@ FORMAT = {
     "signals": 1,
     "judge": 1,
     "select": 1,
-    "replay": 2,
+    "replay": 3,
     "combine": 3,
     "stats": 6,
     "tables": 3,
     "figures": 4,
-    "report": 5,
+    "report": 6,
     "export": 4,
 }
 

@@ -34,16 +34,16 @@ def render(
     template: Path,
     context: Mapping[str, Any],
     *,
-    style: str | Sequence[str],
-    script: str | Sequence[str],
+    style: str | Sequence[str | Path],
+    script: str | Sequence[str | Path],
     images: str = "'self' data: file:",
     scripts: str = "",
     more: str = "",
     filters: Mapping[str, Callable] | None = None,
     tests: Mapping[str, Callable] | None = None,
 ) -> str:
-    """Render a template; ``style`` and ``script`` name files beside it, ``images`` is where pictures and ``scripts`` where more scripts
-    may come from.
+    """Render a template; ``style`` and ``script`` name files, beside it where they are no whole paths, ``images`` is where pictures and
+    ``scripts`` where more scripts may come from.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(template.parent),
@@ -62,7 +62,7 @@ def render(
     return environment.get_template(template.name).render(**context, style=Markup(css), script=Markup(js), policy=policy)
 
 
-def _joined(folder: Path, names: str | Sequence[str]) -> str:
+def _joined(folder: Path, names: str | Sequence[str | Path]) -> str:
     return "".join((folder / name).read_text(encoding="utf-8") for name in ([names] if isinstance(names, str) else names))
 
 

@@ -28,7 +28,8 @@ from evoaudit.report import inline, questions
 from evoaudit.report.answers import NOT_ASKED, Asking, Said, Scores, names_of
 from evoaudit.report.slugs import slugs
 from evoaudit.report.words import plain
-from evoaudit.review.shared import IMAGES, TRUSTED, line, lines, script_json
+from evoaudit.review.scripts import FILES, data_script
+from evoaudit.review.shared import IMAGES, TRUSTED, line, lines
 from evoaudit.streams import rank
 
 TEMPLATE = Path(__file__).parent / "templates" / "items.html.j2"
@@ -121,7 +122,7 @@ def build(
         TEMPLATE,
         {"name": plain(name, 80), "n": counts["items"], "simulated": _simulated(made)},
         style="items.css",
-        script="items.js",
+        script=(FILES, "items.js"),
         images=IMAGES,
         scripts="'self' file:",
         more=TRUSTED.format("evoaudit"),
@@ -144,9 +145,8 @@ def _read(folders: ItemSet, prompt_folder: Path | None) -> _Set:
 
 
 def _deliver(under: Path, name: str, value: Any) -> None:
-    """Write a script that hands one JSON value to the page as a string."""
-    text = script_json(value).replace("\\", "\\\\").replace("'", "\\'")
-    (under / "data" / f"{name}.js").write_text(f"deliver('{name}', '{text}');\n", encoding="utf-8", newline="\n")
+    """Write a file of data."""
+    (under / "data" / f"{name}.js").write_text(data_script(name, value), encoding="utf-8", newline="\n")
 
 
 def _simulated(sets: Sequence[_Set]) -> int:

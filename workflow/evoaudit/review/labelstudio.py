@@ -13,6 +13,7 @@ from evoaudit.codebook import Codebook
 from evoaudit.errors import InputError, one_line
 from evoaudit.givenfile import read_given
 from evoaudit.labels import FIELDS
+from evoaudit.review.scripts import data_of
 
 MOST = 256 * 2**20
 #: Stars of the rating → confidence.
@@ -56,10 +57,10 @@ def _json(text: str, where: Path) -> Any:
 def _script(page: Path, name: str) -> Any:
     """Return what a data file of a page delivers."""
     path = page / "items" / f"{name}.js"
-    text, before = _text(path), f'deliver("{name}",'
-    if not text.startswith(before) or not text.endswith(");\n"):
-        raise InputError(path, "is damaged", "build the page again")
-    return _json(text[len(before) : -3], path)
+    try:
+        return data_of(_text(path), name)
+    except (ValueError, RecursionError):
+        raise InputError(path, "is damaged", "build the page again") from None
 
 
 def _task(page: Path, data: dict[str, Any], item: dict[str, Any], prefix: str) -> dict[str, Any]:

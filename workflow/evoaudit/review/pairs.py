@@ -19,7 +19,8 @@ from evoaudit.report import inline, load
 from evoaudit.report.thumbs import Thumbs
 from evoaudit.report.words import plain
 from evoaudit.review import shared
-from evoaudit.review.shared import change, line, mark, picture, script_json, want
+from evoaudit.review.scripts import script_json
+from evoaudit.review.shared import change, line, mark, picture, want
 
 TEMPLATE = Path(__file__).parent / "templates" / "pairs.html.j2"
 #: Pictures are fitted into this box (width, height): legible, and long pages not too narrow.

@@ -26,7 +26,8 @@ from evoaudit.report import inline, load
 from evoaudit.report.thumbs import Thumb, Thumbs
 from evoaudit.report.words import code, plain
 from evoaudit.review import keyfile, shared
-from evoaudit.review.shared import change, line, lines, mark, per_cent, picture, script_json
+from evoaudit.review.scripts import FILES, data_script, script_json
+from evoaudit.review.shared import change, line, lines, mark, per_cent, picture
 from evoaudit.screens import is_place
 from evoaudit.streams import order, rank
 
@@ -369,8 +370,8 @@ def _label(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_script(path: Path, name: str, value: Any) -> None:
-    """Write a data file that a page opened from the disk can load: a call with JSON in it, and nothing else."""
-    path.write_text(f'deliver("{name}",{script_json(value)});\n', encoding="utf-8", newline="\n")
+    """Write a file of data."""
+    path.write_text(data_script(name, value), encoding="utf-8", newline="\n")
 
 
 def _write_page(folder: Path, one: Page, made: Mapping[str, dict], book: Codebook) -> None:
@@ -404,7 +405,7 @@ def _write_page(folder: Path, one: Page, made: Mapping[str, dict], book: Codeboo
         TEMPLATE,
         context,
         style=(shared.STYLE, "replay.css"),
-        script=(shared.SCRIPT, "replay.js"),
+        script=(shared.SCRIPT, FILES, "replay.js"),
         images=shared.IMAGES,
         scripts="'self' file:",
         more=shared.TRUSTED.format("evoaudit"),

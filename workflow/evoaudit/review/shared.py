@@ -1,7 +1,6 @@
 """What the pages that people work on share: texts from logs made safe, pictures found again, and marks on them."""
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -19,14 +18,6 @@ STYLE, SCRIPT = "page.css", "page.js"
 #: Where pictures may come from, and that no text becomes a script: what a page's content security policy says beside its hashes.
 IMAGES = "'self' file:"
 TRUSTED = "; require-trusted-types-for 'script'; trusted-types {}"
-
-
-def script_json(value: Any) -> str:
-    """Return JSON that can stand in a page's script element whatever text it holds."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 def line(value: str | None, limit: int, spaces: bool = False) -> str:

@@ -1,6 +1,6 @@
-"use strict";
-// Texts from logs and models only ever become text nodes. Files come as scripts, since a page opened from a file cannot read others.
-const ROWS = 40, HELD = 12, SHEETS = 100, SHORT = 110;
+// Texts from logs and models only ever become text nodes.
+const FOLDER = "data", FILE = /^(index|(scores|part)-\d+)$/, GONE = ": copy the whole folder of the report";
+const ROWS = 40, SHEETS = 100, SHORT = 110;
 // Character of an outcome → words; in the order in which answers are listed.
 const WORDS = new Map([["1", "right"], ["a", "action right, value wrong"], ["0", "wrong"], ["x", "unusable"], ["-", "no answer"]]);
 const RANK = new Map([...WORDS.keys()].map((code, place) => [code, place]));
@@ -36,52 +36,6 @@ function make(tag, attributes, ...inside) {
   }
   node.append(...inside.filter((one) => one !== null && one !== undefined && one !== ""));
   return node;
-}
-
-// ---- files
-
-const held = new Map(), waiting = new Map();
-const policy = window.trustedTypes ? trustedTypes.createPolicy("evoaudit", {
-  createScriptURL: (name) => {
-    if (!/^(index|(scores|part)-\d+)$/.test(name)) throw new TypeError("no file of this page");
-    return `data/${name}.js`;
-  },
-}) : {createScriptURL: (name) => `data/${name}.js`};
-
-// Every file calls this.
-function deliver(name, text) {
-  const one = waiting.get(name);
-  if (!one) return;
-  waiting.delete(name);
-  const value = JSON.parse(text);
-  held.set(name, value);
-  while (held.size > HELD) held.delete(held.keys().next().value);
-  one.found(value);
-}
-
-function load(name) {
-  if (held.has(name)) {
-    const value = held.get(name);
-    held.delete(name);
-    held.set(name, value);
-    return Promise.resolve(value);
-  }
-  if (waiting.has(name)) return waiting.get(name).promise;
-  const one = {};
-  one.promise = new Promise((found, failed) => Object.assign(one, {found, failed}));
-  waiting.set(name, one);
-  const script = document.createElement("script");
-  const over = () => {
-    script.remove();
-    if (waiting.get(name) !== one) return;
-    waiting.delete(name);
-    one.failed(new Error(`data/${name}.js is missing or damaged: copy the whole folder of the report`));
-  };
-  script.addEventListener("load", over);
-  script.addEventListener("error", over);
-  script.src = policy.createScriptURL(name);
-  document.head.append(script);
-  return one.promise;
 }
 
 function complain(error) {

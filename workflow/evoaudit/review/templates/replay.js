@@ -11,8 +11,9 @@ const WORDS = {
 const ARROWS = {up: "⬆", down: "⬇", left: "⬅", right: "➡"};
 // Width of a page by its height, below which it is a long one.
 const LONG = 1 / 3;
-// Changes that can be undone, files held, pictures of the strip, characters of a label's line, and lines of a list.
-const UNDO = 500, HELD = 12, STRIP = 15, LONGEST = 65536, LISTED = 100;
+const FOLDER = "items", FILE = /^item-[0-9a-f]{16}(-\d+)?$/, GONE = "";
+// Changes that can be undone, pictures of the strip, characters of a label's line, and lines of a list.
+const UNDO = 500, STRIP = 15, LONGEST = 65536, LISTED = 100;
 const EMPTY = {verdict: null, category: null, evidence: [], confidence: null, note: "", discuss: false, skipped: false};
 
 // Item → label as it stands, seconds, steps looked at, and step last looked at.
@@ -24,51 +25,6 @@ const item = () => items[current];
 const labelOf = (id) => labels.get(id) || EMPTY;
 const seen = (id) => viewed.get(id) || viewed.set(id, new Set()).get(id);
 const step = () => stood.get(item().id) || 0;
-
-// ---- files of the bundle
-
-const held = new Map(), asked = new Map();
-const policy = window.trustedTypes ? trustedTypes.createPolicy("evoaudit", {
-  createScriptURL: (name) => {
-    if (!/^item-[0-9a-f]{16}(-\d+)?$/.test(name)) throw new TypeError("no file of this page");
-    return `items/${name}.js`;
-  },
-}) : {createScriptURL: (name) => `items/${name}.js`};
-
-// Every file calls this.
-function deliver(name, value) {
-  const waiting = asked.get(name);
-  if (!waiting) return;
-  asked.delete(name);
-  held.set(name, value);
-  while (held.size > HELD) held.delete(held.keys().next().value);
-  waiting.found(value);
-}
-
-function load(name) {
-  if (held.has(name)) {
-    const value = held.get(name);
-    held.delete(name);
-    held.set(name, value);
-    return Promise.resolve(value);
-  }
-  if (asked.has(name)) return asked.get(name).promise;
-  const entry = {};
-  entry.promise = new Promise((found, failed) => Object.assign(entry, {found, failed}));
-  asked.set(name, entry);
-  const script = document.createElement("script");
-  const gone = () => {
-    script.remove();
-    if (!asked.has(name)) return;
-    asked.delete(name);
-    entry.failed(new Error(`items/${name}.js is missing or damaged`));
-  };
-  script.addEventListener("load", gone);
-  script.addEventListener("error", gone);
-  script.src = policy.createScriptURL(name);
-  document.head.append(script);
-  return entry.promise;
-}
 
 const partOf = (number) => head.parts.findLastIndex((first) => first <= number);
 
