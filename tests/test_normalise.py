@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from evoaudit import measure, schema, screens, workers
+from evoaudit import measure, schema, screens
 from evoaudit import normalise as normaliser
 from evoaudit.__main__ import main
 from evoaudit.align import align
@@ -465,12 +465,12 @@ def test_however_a_run_ends_its_workers_end_with_it(tmp_path, sent):
 def test_an_interrupt_waits_until_the_pool_can_take_it_and_is_never_lost():
     before = signal.getsignal(signal.SIGINT)
     passed = []
-    with pytest.raises(KeyboardInterrupt), workers.patient() as check:
+    with pytest.raises(KeyboardInterrupt), patient() as check:
         check()
         os.kill(os.getpid(), signal.SIGINT)
         passed.append("not yet")
         check()
-    with pytest.raises(KeyboardInterrupt), workers.patient():
+    with pytest.raises(KeyboardInterrupt), patient():
         os.kill(os.getpid(), signal.SIGINT)
         passed.append("not yet")
     assert passed == ["not yet"] * 2

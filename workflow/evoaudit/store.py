@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from evoaudit import intact, schema
 from evoaudit.errors import InputError, one_line
 from evoaudit.identity import canonical as canonical
-from evoaudit.interrupts import uninterrupted
+from evoaudit.interrupts import patient
 
 #: Rows buffered before a row group is written; bounds memory at every corpus size.
 ROW_GROUP = 8192
@@ -255,7 +255,7 @@ def staging(folder: Path) -> Iterator[Path]:
         _clear(stale)
     scratch = lock = None
     try:
-        with uninterrupted():
+        with patient():
             scratch, lock = _scratch(folder)
         yield scratch
         names = sorted(scratch.iterdir(), key=lambda path: (path.name == "manifest.json", path.name))

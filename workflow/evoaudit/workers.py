@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from evoaudit.errors import InputError
-from evoaudit.interrupts import uninterrupted
+from evoaudit.interrupts import patient
 
 
 class Pool:
@@ -24,7 +24,7 @@ class Pool:
 
     def submit(self, work: Callable[..., Any], *given: Any) -> "Future[Any]":
         """Hand work to a process, starting one if need be."""
-        with uninterrupted():  # this process takes interrupts and ends the others, which would each print a traceback
+        with _deaf():
             return self._executor.submit(work, *given)
 
 
@@ -46,23 +46,13 @@ def pool(workers: int, where: str, initializer: Callable[..., None] | None = Non
 
 
 @contextmanager
-def patient() -> Iterator[Callable[[], None]]:
-    """Note interrupts, and yield what raises them: one that struck while the pool starts or stops a process would leave it waiting."""
-    if threading.current_thread() is not threading.main_thread():  # signals go to the main thread alone
-        yield lambda: None
-        return
-    asked: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
-
-    def check() -> None:
-        if asked:
-            raise KeyboardInterrupt
-
+def _deaf() -> Iterator[None]:
+    """Keep interrupts from processes started meanwhile: this one takes them and ends the others, which would each print a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield check
+        yield
     finally:
-        signal.signal(signal.SIGINT, before)
-    check()  # one that came while the pool ended
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start(initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
