@@ -1,6 +1,8 @@
 """What every test may use."""
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,3 +22,11 @@ def real_logs() -> Path:
     if not (SHARED / "data").is_dir():
         pytest.skip("no folder of real logs; set EVOAUDIT_SHARED to one")
     return SHARED / "data"
+
+
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Heed Ctrl-C, to which a suite that a shell started in the background is deaf."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

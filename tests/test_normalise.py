@@ -27,6 +27,7 @@ from evoaudit import measure, schema, screens
 from evoaudit import normalise as normaliser
 from evoaudit.__main__ import main
 from evoaudit.align import align
+from evoaudit.interrupts import patient
 from evoaudit.sources import jsonio
 from evoaudit.sources.base import Picture, Step, Trajectory
 
@@ -462,7 +463,7 @@ def test_however_a_run_ends_its_workers_end_with_it(tmp_path, sent):
         assert not list((tmp_path / "out").iterdir())
 
 
-def test_an_interrupt_waits_until_the_pool_can_take_it_and_is_never_lost():
+def test_an_interrupt_waits_until_the_pool_can_take_it_and_is_never_lost(heard):
     before = signal.getsignal(signal.SIGINT)
     passed = []
     with pytest.raises(KeyboardInterrupt), patient() as check:

@@ -146,7 +146,7 @@ def test_every_table_renders():
     assert all(f"### `{name}`" in page for name in schema.TABLES)
 
 
-def test_an_interrupt_just_as_the_scratch_folder_is_made_leaves_none(tmp_path, monkeypatch):
+def test_an_interrupt_just_as_the_scratch_folder_is_made_leaves_none(heard, tmp_path, monkeypatch):
     made = store._scratch
 
     def struck(folder):
@@ -156,13 +156,11 @@ def test_an_interrupt_just_as_the_scratch_folder_is_made_leaves_none(tmp_path, m
         return found
 
     monkeypatch.setattr(store, "_scratch", struck)
-    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background is deaf to it
     other = threading.Thread(target=time.sleep, args=(0.2,))
     other.start()
     try:
         with pytest.raises(KeyboardInterrupt), store.staging(tmp_path):
             pytest.fail("the interrupt was not heard")
     finally:
-        signal.signal(signal.SIGINT, heard)
         other.join()
     assert list(tmp_path.iterdir()) == []
