@@ -197,7 +197,9 @@ def checkout(tmp_path_factory) -> Iterator[Checkout]:
         shutil.copytree(ROOT / name, home / name, ignore=shutil.ignore_patterns("__pycache__", "downloads", "sources.lock.json"))
     # An environment that is there already: `make` installs nothing.
     (home / ".venv").mkdir()
-    (home / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
+    for part in Path(sys.prefix).iterdir():
+        if part.name != ".ready":
+            (home / ".venv" / part.name).symlink_to(part)
     (home / ".venv" / ".ready").touch()
     assert main(["simulate", "--trajectories", "40", "--formats", "plain", "--seed", "5", "--out", str(home / "made")]) == 0
     (home / "data").mkdir()
