@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hearing import hear
 from model_server import Call, ModelServer, Reply, good
 
 from evoaudit.__main__ import COMMANDS, main
@@ -154,7 +155,7 @@ def do(folder: Path, job: Job, bytes_most: int | None = None) -> Ended:
 
 def _do(folder: str, given: list[str], log: str, bytes_most: int | None) -> None:
     os.setpgid(0, 0)
-    _hear()
+    hear()
     os.chdir(folder)
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         del os.environ[name]
@@ -170,12 +171,13 @@ def kill(folder: Path, job: Job, rng: random.Random, sent: signal.Signals, servi
     """Start a job and send its group a signal at some moment; return whether that was before its end, and what it said."""
     out, log = folder / (job.out or "results/runs/chaos"), folder.with_name(f"{folder.name}.log")
     asked = len(service.server.calls) + 2
+    before = set(out.glob("*"))  # an earlier kill may have left something, which says nothing about this job
     wait = rng.uniform(0, 0.02)
     process = start(folder, job, log)
     until = time.monotonic() + 20
     waits = "base_url" in str(job.words)
     while process.is_alive() and time.monotonic() < until:
-        if (len(service.server.calls) >= asked) if waits else (out.is_dir() and (job.out is None or any(out.iterdir()))):
+        if (len(service.server.calls) >= asked) if waits else (out.is_dir() and (job.out is None or set(out.glob("*")) - before)):
             time.sleep(wait)
             break
         time.sleep(0.0005)
@@ -246,13 +248,8 @@ def started(folder: Path, url: str, *targets: str) -> subprocess.Popen:
     """Start the workflow as a process group of its own."""
     with open(folder.with_name(f"{folder.name}.log"), "ab") as log:
         return subprocess.Popen(
-            words(folder, url, *targets), cwd=folder, env=environment(), stdout=log, stderr=log, start_new_session=True, preexec_fn=_hear
+            words(folder, url, *targets), cwd=folder, env=environment(), stdout=log, stderr=log, start_new_session=True, preexec_fn=hear
         )
-
-
-def _hear() -> None:
-    """Heed Ctrl-C: a shell that starts something in the background may make it deaf to that."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def running(folder: Path) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hearing import hear
 from hypothesis import settings
 
 # How long an example takes says more about what else the machine does than about the code.
@@ -27,6 +28,7 @@ def real_logs() -> Path:
 @pytest.fixture
 def heard() -> Iterator[None]:
     """Heed Ctrl-C, to which a suite that a shell started in the background is deaf."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.getsignal(signal.SIGINT)
+    hear()
     yield
     signal.signal(signal.SIGINT, before)

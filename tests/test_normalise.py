@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hearing import hear
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -450,6 +451,7 @@ def test_however_a_run_ends_its_workers_end_with_it(tmp_path, sent):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=hear,
     )
     try:
         assert process.stdout.readline() == "started\n"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hearing import hear
 
 from evoaudit.__main__ import main
 from evoaudit.resources import ROOT
@@ -266,13 +267,12 @@ rule infer:
 def test_ctrl_c_cancels_what_runs_and_the_next_start_goes_on(node, tmp_path):
     (tmp_path / "small.yaml").write_text(CONFIG)
     words = ["data", "--workflow-profile", str(PROFILE), *IMPATIENT, "--configfile", str(tmp_path / "small.yaml")]
-    # A shell that starts something in the background may make it deaf to Ctrl-C.
     process = subprocess.Popen(
         command(tmp_path, *words),
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=hear,
     )
     while process.poll() is None and not any(line.startswith("rule_normalise") for line in queued("%k")):
         time.sleep(0.2)
