@@ -127,7 +127,9 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(reference, tmp_path, ca
     assert process.poll() is None, "it was over before it could be killed"
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("results/simulate/*/manifest.json")}
+    made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("results/[!r]*/*/manifest.json")}
+    newest = max(made.values())  # the one that was counted last: Snakemake may have died before it took note
+    made = {path: at for path, at in made.items() if at != newest and path.parent.parent.name == "simulate"}
     run(tmp_path, "--unlock")
     run(tmp_path, "all", "review", "export")
     assert all(path.stat().st_mtime_ns == before for path, before in made.items())  # what was finished is not made twice
