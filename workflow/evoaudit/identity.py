@@ -33,9 +33,12 @@ FORMAT = {
 }
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def canonical(value: Any) -> str:
     """Return the one JSON text of a value: sorted keys, no spaces, NaN refused."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def make_key(stage: str, settings: Mapping[str, Any], seed: int | None, upstream: Mapping[str, Any], version: int | None = None) -> str:

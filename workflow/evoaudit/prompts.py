@@ -233,25 +233,33 @@ def render(
 ) -> tuple[Message, ...]:
     """Return the messages that ask one probe row under one condition (EvoGUI A.9 for `black` and `metadata`)."""
     shown = view(prompt.task, probe, condition=condition, goal=goal, donor=donor)
-    slots = {"K": str(shown.k), "options": ", ".join(json.dumps(word) for word in vocabulary), "labels": " and ".join(labels)}
-
-    def fill(text: str, **more: str) -> str:
-        return Template(text).substitute(slots, **more)
-
-    paragraphs = [fill(prompt.user)]
+    slots = _slots_of(shown.k, tuple(vocabulary), tuple(labels))
+    paragraphs = [_fill(prompt.user, slots)]
     if prompt.details:
-        paragraphs.append(fill(prompt.details))
+        paragraphs.append(_fill(prompt.details, slots))
     if condition in _INSTEAD:
         source, domain = shown.metadata or (None, None)
-        paragraphs.append(fill(getattr(prompt, condition), source=quote(source, DATA_LIMIT), domain=quote(domain, DATA_LIMIT)))
+        text = getattr(prompt, condition)
+        paragraphs.append(_fill(text, (*slots, ("source", quote(source, DATA_LIMIT)), ("domain", quote(domain, DATA_LIMIT)))))
     if shown.goal:
-        paragraphs.append(fill(prompt.goal, goal=quote(shown.goal, GOAL_LIMIT)))
+        paragraphs.append(Template(prompt.goal).substitute(goal=quote(shown.goal, GOAL_LIMIT)))
     parts: list[Text | Image] = [Text("\n\n".join(paragraphs))]
     names = prompt.images if len(prompt.images) > 1 else prompt.images * shown.k
     # Where pictures are left out, they are the first ones: those that are shown keep their labels.
     for position, image in enumerate(shown.images, start=len(names) - len(shown.images) + 1):
-        parts += [Text(fill(names[position - 1], position=str(position))), image]
-    return _messages(fill(prompt.system), parts)
+        parts += [Text(_fill(names[position - 1], (*slots, ("position", str(position))))), image]
+    return _messages(_fill(prompt.system, slots), parts)
+
+
+@lru_cache(maxsize=64)
+def _slots_of(k: int, vocabulary: tuple[str, ...], labels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return ("K", str(k)), ("options", ", ".join(map(json.dumps, vocabulary))), ("labels", " and ".join(labels))
+
+
+@lru_cache(maxsize=1024)
+def _fill(text: str, slots: tuple[tuple[str, str], ...]) -> str:
+    """Fill in a template; kept, since all but the goals take few values, and every item is rendered several times."""
+    return Template(text).substitute(dict(slots))
 
 
 def _messages(system: str, parts: list[Text | Image]) -> tuple[Message, ...]:

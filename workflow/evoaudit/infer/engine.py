@@ -21,8 +21,9 @@ from evoaudit.prompts import Text
 FIRST_WAIT = 0.5
 #: Requests in a row that fail after all their tries before a service counts as down.
 GIVE_UP = 20
-#: Requests in flight at first, and how many more each that is answered lets in.
-_START, _MORE = 8, 3
+#: Requests in flight at first. Once so many were answered, as many more may be as were answered: of a service that takes fewer at once,
+#: or fewer a second, the refusals come first, and are few.
+_START = 8
 #: Seconds between looks at whether the gate is open, at most: another job may have opened it.
 _LOOK = 5.0
 
@@ -56,7 +57,7 @@ class Gate:
     def __init__(self, ceiling: int, halted: asyncio.Event, pace: Pace, allowance: Allowance) -> None:
         self._ceiling, self._halted = ceiling, halted
         self._pace, self._allowance = pace, allowance
-        self._limit, self._busy = float(min(ceiling, _START)), 0
+        self._limit, self._busy, self._answered = min(ceiling, _START), 0, 0
         self._freed, self._turn = asyncio.Condition(), asyncio.Lock()
         #: Until when the gate keeps everyone waiting, on the clock of `time.monotonic`.
         self.until = 0.0
@@ -64,7 +65,7 @@ class Gate:
     async def enter(self, tokens: float = 0.0) -> float | None:
         """Wait for a place and return when it was given; None if the run was halted meanwhile."""
         async with self._freed:
-            while self._busy >= int(self._limit) and not self._halted.is_set():
+            while self._busy >= self._limit and not self._halted.is_set():
                 await self._freed.wait()
             self._busy += 1
         try:
@@ -87,12 +88,13 @@ class Gate:
         await rest(min(seconds, _LOOK), self._halted)
 
     async def leave(self, status: str | None) -> None:
-        """Give the place back; all that ends well lets more in."""
+        """Give the place back; what a service takes, whatever it answers, lets more in."""
         async with self._freed:
             self._busy -= 1
-            if status == OK:
-                self._limit = min(self._ceiling, self._limit + _MORE)
-            self._freed.notify(1 + _MORE)
+            before, self._answered = self._limit, self._answered + (status is not None and status not in PASSING)
+            if self._answered >= _START:
+                self._limit = min(self._ceiling, _START + self._answered)
+            self._freed.notify(1 + self._limit - before)
 
     def refused(self, sent: float, wait: float) -> None:
         """Learn that the service takes no more for now."""

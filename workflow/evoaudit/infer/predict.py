@@ -316,6 +316,10 @@ class Asking:
         """Return the request that puts a question; the same each time."""
         raise NotImplementedError
 
+    def images(self, question: Question) -> Iterable[prompts.Image]:
+        """Return the pictures a question's request carries."""
+        return self.request(question).images()
+
     def unaskable(self, question: Question) -> dict[str, Any] | None:
         """Return the record of a question that cannot be asked, None if it can."""
         return None
@@ -372,7 +376,7 @@ class Asking:
             if alone := self.unaskable(question):
                 self.lost[place] = alone
             else:
-                images.update(self.request(question).images())
+                images.update(self.images(question))
         self.attachments.survey(images)
         for place, question in enumerate(self.asked):
             if place in self.lost:
@@ -563,9 +567,9 @@ class Asking:
         """Return a question's prediction row."""
         if place in self.lost:
             return _row(self.settings, question, self.lost[place])
-        record = self.final(place, journal)
-        calls = [call for key in self._keys_of(place) for call in journal.calls(key)]
-        request = self.request(question)
+        known = {key: journal.calls(key) for key in self._keys_of(place)}
+        calls, counts = list(chain(*known.values())), self._counts(place, journal)
+        record, request = known[counts][-1], self.request(question)
         again, twin = record.get("again", False), place in self._same
         used = {name: _sum([call.get(name) for call in calls]) for name in TOKENS}
         usd = _sum([self.price.usd(call) for call in calls]) if self.price else None
@@ -580,7 +584,7 @@ class Asking:
             limit_hit=any(call["status"] == "truncated" for call in calls),
             max_output_tokens=(self.doubled if again else self.settings).get("max_output_tokens"),
             reused=twin or bool(record.get("reused")),
-            request=self._counts(place, journal),
+            request=counts,
             prompt=prompt_digest(request),
             pictures=[self.attachments.sha256(image) for image in request.images()],
         )
@@ -607,6 +611,9 @@ class _Probing(Asking):
         words = self.settings.get("vocabulary", VOCABULARY)
         messages = prompts.render(self.prompt_set[question.task], question.probe, donor=question.donor, vocabulary=words, **self.shown)
         return Request(question.task, question.probe["instance_id"], question.run, messages, self.schemas[question.task])
+
+    def images(self, question: Question) -> Iterable[prompts.Image]:
+        return prompts.view(question.task, question.probe, donor=question.donor, **self.shown).images
 
     def unaskable(self, question: Question) -> dict[str, Any] | None:
         return _no_donor(question, self.shown["condition"])
