@@ -133,8 +133,9 @@ def test_good_answers_and_no_others_are_shared_where_the_config_says_so(serve, t
     shelf, probes = tmp_path / "answers", t3("i-1", "i-2", "i-3")
     first = run(settings_for(endpoint), probes, tmp_path / "a", shelf=shelf, prices={"org/model": PRICE})
     assert len(endpoint.calls) == 3
-    run(settings_for(endpoint), probes, tmp_path / "b", shelf=shelf)
-    assert len(endpoint.calls) == 6
+    said: list[str] = []
+    run(settings_for(endpoint), probes, tmp_path / "b", shelf=shelf, say=said.append)
+    assert len(endpoint.calls) == 6 and said[0].startswith("2 of these requests were answered for other runs; inference.reuse: all takes")
     rows = run(settings_for(endpoint, reuse="all"), probes, tmp_path / "c", shelf=shelf, prices={"org/model": PRICE})
     assert [asked(body) for body in endpoint.calls[6:]] == ["i-1"]
     assert by_instance(rows, "reused") == {"i-1": False, "i-2": True, "i-3": True}

@@ -436,12 +436,15 @@ class Asking:
         return self._again[place].hex()
 
     def _take_over(self, journal: Journal) -> None:
-        """Take answers that other runs bought, where the setting `reuse` allows it."""
+        """Take answers that other runs bought, where the setting `reuse` allows it; otherwise say how many there are."""
         shelf = journal.shelf
-        if shelf is None or self.settings.get("reuse") != "all":
+        if shelf is None:
             return
         wanted = {key for key in map(self._key, self._places()) if journal.status(key) not in (OK, "truncated")}
-        if taken := journal.adopt(shelf.find(wanted)):
+        if self.settings.get("reuse") != "all":
+            if held := sum(1 for _ in shelf.find(wanted)):
+                self.say(f"{held} of these requests were answered for other runs; inference.reuse: all takes those answers and buys the rest")
+        elif taken := journal.adopt(shelf.find(wanted)):
             self.say(f"{taken} answers are taken over from other runs")
 
     def _todo(self, journal: Journal) -> array:
