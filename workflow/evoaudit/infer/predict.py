@@ -443,7 +443,7 @@ class Asking:
         wanted = {key for key in map(self._key, self._places()) if journal.status(key) not in (OK, "truncated")}
         if self.settings.get("reuse") != "all":
             if held := sum(1 for _ in shelf.find(wanted)):
-                self.say(f"{held} of these requests were answered for other runs; inference.reuse: all takes those answers and buys the rest")
+                self.say(f"{held} of these requests were answered for other runs; inference.reuse: all takes those answers")
         elif taken := journal.adopt(shelf.find(wanted)):
             self.say(f"{taken} answers are taken over from other runs")
 
