@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import threading
 import time
 
@@ -164,3 +165,22 @@ def test_an_interrupt_just_as_the_scratch_folder_is_made_leaves_none(heard, tmp_
     finally:
         other.join()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_revision_says_whether_files_differ_from_it(tmp_path, monkeypatch):
+    def git(*words: str) -> str:
+        words = ("-c", "user.name=n", "-c", "user.email=e@example.org", *words)
+        return subprocess.run(["git", "-C", str(tmp_path), *words], capture_output=True, text=True, check=True).stdout.strip()
+
+    code = tmp_path / "code.py"
+    monkeypatch.setattr(store, "__file__", str(code))
+    assert store.revision() is None
+    code.write_text("1\n")
+    git("init", "-q")
+    git("add", "code.py")
+    git("commit", "-qm", "one")
+    git("tag", "-a", "v1", "-m", "v1")
+    (tmp_path / "mine.yaml").write_text("")
+    assert store.revision() == git("rev-parse", "HEAD")
+    code.write_text("2\n")
+    assert store.revision() == git("rev-parse", "HEAD") + "+changed"

@@ -418,11 +418,10 @@ def packages() -> dict[str, str]:
 
 
 def revision() -> str | None:
-    """Return the git revision of the code, or None outside a checkout."""
+    """Return the git revision of the code, with ``+changed`` where files differ from it, or None outside a checkout."""
+    words = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changed"]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False
-        )
+        done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() or None

@@ -1,12 +1,14 @@
 """The report: a front page, pages of tables, one for every model, and one for every trajectory somebody should look at."""
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evoaudit.jsonfile import read_json
 from evoaudit.places import ITEMS
+from evoaudit.prepared import Pictures
 from evoaudit.report import board, cases, distrust, drops, layout, load, models, questions, tables, trajectories
 from evoaudit.report import summary as summaries
 from evoaudit.report.load import Inputs
@@ -255,10 +257,11 @@ def _frames(asked: list, audited: list, dropped: list) -> tuple[set[str], set[st
 
 def _pictures(thumbs: Thumbs, inputs: Inputs, asked: dict, audited: tuple, dropped: tuple, threads: int) -> None:
     prepared, originals = _frames([question for items, _ in asked.values() for question in items], audited[0], dropped[0])
-    if prepared and inputs.images:
-        want_prepared(thumbs, inputs.images[:1], prepared)
-    want_originals(thumbs, inputs.normalised, inputs.roots, originals)
-    thumbs.make(threads)
+    with ExitStack() as until_made:
+        if prepared and inputs.images:
+            want_prepared(thumbs, until_made.enter_context(Pictures(inputs.images[0])), prepared)
+        want_originals(thumbs, inputs.normalised, inputs.roots, originals)
+        thumbs.make(threads)
 
 
 def _shown(context: dict) -> set[str]:

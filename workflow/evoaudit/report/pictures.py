@@ -8,14 +8,16 @@ from pathlib import Path
 from evoaudit.errors import InputError
 from evoaudit.intact import Damaged, lost
 from evoaudit.pictures import encoded_bytes
+from evoaudit.prepared import Pictures
 from evoaudit.report import load
 from evoaudit.report.thumbs import Thumbs
 
 
-def want_prepared(thumbs: Thumbs, folders: Iterable[Path], ids: set[str]) -> None:
-    """Ask for thumbnails of prepared pictures, under their image_id."""
-    for row in load.rows(folders, "prepared", ("image_id", "max_image_side", "data"), image_id=ids):
-        thumbs.want(row["image_id"], lambda data=row["data"]: data)
+def want_prepared(thumbs: Thumbs, pictures: Pictures, ids: set[str]) -> None:
+    """Ask for thumbnails of prepared pictures, under their image_id; each is read when its thumbnail is made."""
+    for name in sorted(ids):
+        if name in pictures:
+            thumbs.want(name, partial(pictures.get, name))
 
 
 def want_originals(thumbs: Thumbs, normalised: Iterable[Path], roots: dict[str, Path], ids: set[str]) -> None:
