@@ -136,6 +136,15 @@ def test_without_any_review_the_two_phase_rows_say_so(tmp_path):
     assert not any("reviewed rows alone" in row["estimator"] for row in found)
 
 
+def test_the_interval_as_run_is_that_of_the_leaderboard(both):
+    leader = next(row for row in rows(both, "evogui_intervals") if row["rank"] == 1)
+    as_run = [row for row in rows(both, "sensitivity") if row["quantity"] == "EvoGain" and row["setting"].endswith("(as run)")]
+    ends = {(row["subject"], row["value_low"], row["value_high"]) for row in as_run}
+    assert ends == {(leader["model"], leader["cluster_low"], leader["cluster_high"])} and len(as_run) == 7
+    items = one(rows(both, "sensitivity"), choice="what is resampled", setting="items")
+    assert (items["value_low"], items["value_high"]) == (leader["evogain_low"], leader["evogain_high"])
+
+
 def test_every_choice_has_the_run_as_it_is_beside_the_others(both):
     found = rows(both, "sensitivity")
     choices = {(row["choice"], row["quantity"]) for row in found}

@@ -98,7 +98,7 @@ class _Table:
         if not found:
             return {**row, "note": "no model has an EvoGain under this setting"}
         leader = min(found, key=lambda model: (-found[model], model))
-        draws = made.iid_draws(answers[leader])
+        draws = _believed(made, answers[leader])
         low, high = (None, None) if draws is None else interval(draws, made.run.confidence)
         moved = {model: found[model] - self.known[model] for model in found}
         most = max(moved, key=lambda model: (abs(moved[model]), model))
@@ -107,6 +107,8 @@ class _Table:
             notes.append(f"another leader than {self.leader}")
         if lost := len(self.known) - len(found):
             notes.append(f"{lost} models have no EvoGain under this setting")
+        if 1 < (trajectories := made.clusters[1]) < FEW_CLUSTERS:
+            notes.append(f"{trajectories} trajectories: too few for the interval to cover what it says")
         return {
             **row,
             "subject": leader,
@@ -205,10 +207,11 @@ def _without_told(base: Panel, scores: pa.Table) -> Panel | str:
 def _units(panel: Panel, table: _Table) -> Iterator[dict]:
     """Yield the leader's interval under each thing that may be resampled."""
     leader = next(one for one in panel.contest[0] if one.model == table.leader)
+    as_run = panel.clusters[1] > 1
     for words, units, draws in (
-        ("items" + AS_RUN, None, panel.iid_draws),
+        ("trajectories, slices fixed" + AS_RUN * as_run, "trajectories", lambda one: _over_trajectories(panel, one)),
+        ("items" + AS_RUN * (not as_run), None, panel.iid_draws),
         ("items inside their slice", None, lambda one: _sliced(panel, one)),
-        ("trajectories, slices fixed", "trajectories", lambda one: _clustered(panel, one, "trajectories")),
         ("domains, slices fixed", "domains", lambda one: _clustered(panel, one, "domains")),
     ):
         n = sum(map(len, panel.items.values())) if units is None else len(_names(panel, units))
@@ -245,10 +248,24 @@ def _clustered(panel: Panel, one: Answers, units: str) -> np.ndarray | None:
     names = _names(panel, units)
     other = _again(panel)
     other.__dict__["clusters"] = ({task: np.searchsorted(names, _unit(items, units)) for task, items in panel.items.items()}, len(names))
+    return _drawn(other, one, f"sensitivity-{units}")
+
+
+def _drawn(panel: Panel, one: Answers, purpose: str) -> np.ndarray | None:
     guessed = [] if panel.guessed is None else [panel.guessed]
-    scores = other.shared_draws([one, *guessed], INDEX, f"sensitivity-{units}")
+    scores = panel.shared_draws([one, *guessed], INDEX, purpose)
     chance = {metric: draws[:, -1] for metric, draws in scores.items()} if guessed else None
-    return other.gains({metric: draws[:, 0] for metric, draws in scores.items()}, chance=chance)
+    return panel.gains({metric: draws[:, 0] for metric, draws in scores.items()}, chance=chance)
+
+
+def _over_trajectories(panel: Panel, one: Answers) -> np.ndarray | None:
+    """Return EvoGain over the resamples of trajectories that the leaderboard's clustered interval is from."""
+    return _drawn(panel, one, "clusters")
+
+
+def _believed(panel: Panel, one: Answers) -> np.ndarray | None:
+    """Return EvoGain over resamples of trajectories, over items where there is a single trajectory."""
+    return _over_trajectories(panel, one) if panel.clusters[1] > 1 else panel.iid_draws(one)
 
 
 def _sliced(panel: Panel, one: Answers) -> np.ndarray | None:
