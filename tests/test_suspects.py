@@ -1,6 +1,7 @@
 """Verdicts to look at again: what lists them, in which order, and the page each has."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import made_run
 import pytest
@@ -12,7 +13,7 @@ from evoaudit.__main__ import main
 from evoaudit.places import trajectory_page
 from evoaudit.report import load, summary
 from evoaudit.tables import suspects
-from evoaudit.tables.audit import rank_change
+from evoaudit.tables.audit import no_audit, rank_change
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +44,13 @@ def test_outvoted_raters_are_listed_after_the_final_labels(audited):
     against = {
         row["id"]
         for row in labels
-        if row["final"] in ("GF", "UNCLEAR") and any(row[rater] in ("EFN", "BROKEN") for rater in ("gpt", "claude", "human1", "human2"))
+        if row["final"] == "GF" and any(row[rater] in ("EFN", "BROKEN") for rater in ("gpt", "claude", "human1", "human2"))
     }
     assert {row["trajectory_id"] for row in audited if row["grounds"] == "one rater"} == against
+    # A tie outvotes nobody: as many are unclear here as in the table of verdicts.
+    assert {row["trajectory_id"] for row in audited if row["grounds"] == "unclear"} == {
+        row["id"] for row in labels if row["final"] == "UNCLEAR"
+    }
     assert len({row["trajectory_id"] for row in audited}) == len(audited)
 
 
@@ -199,3 +204,17 @@ def test_what_a_run_has_nothing_for_comes_last_in_its_report(simulated, tmp_path
 )
 def test_a_signal_speaks_against_some_verdicts_only(signal, detail, released, speaks):
     assert suspects._speaks({"signal": signal, "detail": detail}, released) == speaks
+
+
+@pytest.mark.parametrize(
+    ("scored", "said"),
+    [
+        ({}, "These logs carry no scored verdict (0 of 2 trajectories), so none could be audited."),
+        ({"a": "unscored", "b": "error"}, "These logs carry no scored verdict (0 of 2 trajectories), so none could be audited."),
+        ({"a": "fail"}, "Scored but not audited: 1 of 2 trajectories carry a verdict."),
+    ],
+)
+def test_why_nothing_was_audited_is_told_apart(scored, said):
+    run = SimpleNamespace(trajectories={"a": None, "b": None}, released=scored)
+    assert no_audit(run).startswith(said)
+    assert no_audit(SimpleNamespace(trajectories={}, released={})).startswith("No verdicts were audited in this run")

@@ -21,7 +21,7 @@ from evoaudit.tables.literature import published
 VERDICTS = ("gf", "efn", "broken", "unclear")
 #: Released verdict → audit verdicts that contradict it.
 CONTRADICTS = {"fail": {"efn", "broken"}, "pass": {"gf", "broken"}}
-NO_AUDIT = "No verdicts were audited in this run; configure `audit` and judges or labels."
+NO_AUDIT = "No verdicts were audited in this run (`audit` in its config, with judges or labels, asks for that)."
 OUTSIDE = "outside the tiers"
 #: Signal → the label it argues for.
 SIGNALS = {
@@ -66,7 +66,7 @@ class Audit:
     def final(self) -> list[dict]:
         rows = self.run.rows(self.run.folders.final, "final")
         if not rows:
-            raise Empty(NO_AUDIT)
+            raise Empty(no_audit(self.run))
         return [{**row, "released": self.run.released.get(row["trajectory_id"], "fail")} for row in rows]
 
     @cached_property
@@ -168,6 +168,18 @@ class Audit:
         if simulated:
             found.append(("All (simulated)" if real else "All", simulated))
         return found
+
+
+def no_audit(run: Run) -> str:
+    """Say why no verdict was audited: the logs carry none, or those that they carry were not looked at."""
+    n = len(run.trajectories)
+    scored = sum(run.released.get(one) in ("pass", "fail") for one in run.trajectories)
+    if not n:
+        return NO_AUDIT
+    trajectories = f"{n:,} trajector{'y' if n == 1 else 'ies'}"
+    if not scored:
+        return f"These logs carry no scored verdict (0 of {trajectories}), so none could be audited."
+    return f"Scored but not audited: {scored:,} of {trajectories} carry a verdict. {NO_AUDIT}"
 
 
 def benchmark_order(name: str) -> tuple:

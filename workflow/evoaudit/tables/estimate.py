@@ -7,7 +7,7 @@ import numpy as np
 from evoaudit.audit.select import stratum
 from evoaudit.stats import rogan_gladen, two_phase, unseen_upper
 from evoaudit.stats.resample import FEW_CLUSTERS, interval
-from evoaudit.tables.audit import CONTRADICTS, Audit, Rater, benchmark_order
+from evoaudit.tables.audit import CONTRADICTS, Audit, Rater, benchmark_order, no_audit
 from evoaudit.tables.inputs import Empty
 
 #: Rows that people called wrong, and rows that they called right, without which a judge's error rates are not known.
@@ -18,7 +18,7 @@ DISAGREE, AGREE, AGREE_WRONG, AGREE_RIGHT = "disagreement", "agreement", "agreem
 def audit_estimate(audit: Audit) -> list[dict]:
     """Return every estimate of the share of wrong verdicts, by benchmark and over all."""
     if not audit.final:
-        raise Empty("No verdicts were audited in this run.")
+        raise Empty(no_audit(audit.run))
     judges = [rater for rater in audit.primary if not rater.human]
     rows = []
     for released in ("fail", "pass"):

@@ -189,7 +189,7 @@ def _table(
 
 
 _SCORES = "No model was scored in this run; list models in the config."
-_AUDIT = "No verdicts were audited in this run; configure `audit` and judges or labels."
+_AUDIT = "No verdicts were audited in this run (`audit` in its config, with judges or labels, asks for that)."
 
 _ALL = (
     _table(
@@ -351,8 +351,9 @@ _ALL = (
         "model:text condition:text t1:pct t1_kendall_tau:coef t2_top1:pct t3:pct | t2_joint:pct t1_low:pct t1_high:pct t2_top1_low:pct "
         "t2_top1_high:pct t3_low:pct t3_high:pct n_asked:n n_answered:n n_unanswered:n n_invalid:n max_image_side:n runs:n group:text "
         "published_t1:pct published_t1_kendall_tau:coef published_t2_top1:pct published_t3:pct note:text",
-        f"Every model under every condition it was asked in; the built-in solvers understand nothing, so what they score takes no "
-        f"understanding. What is shown under {conditions.described()}. Wilson intervals.",
+        f"Kendall's tau: how far the given order of T1 agrees with the right one (1: the same, 0: none, -1: reversed). T2 top-1: the "
+        f"action alone is right. Every model under every condition it was asked in; the built-in solvers understand nothing, so what "
+        f"they score takes no understanding. What is shown under {conditions.described()}. Wilson intervals.",
         _SCORES,
         group="model",
     ),
@@ -361,7 +362,8 @@ _ALL = (
         "OSWorld success and EvoGain",
         "EvoGUI Table 9",
         "model:text osworld:pct evogain:pct | published_osworld:pct published_evogain:pct",
-        "Success rates as reported elsewhere, set in the config; protocols differ.",
+        "Success rates are the config's: of real models as reported elsewhere, where protocols differ; those of simulated models are "
+        "made up, as the models are.",
         "No scored model has an `osworld` figure in the config.",
     ),
     _table(
@@ -370,7 +372,8 @@ _ALL = (
         "EvoGUI Table 9 and A.6",
         "pair:text n:n spearman:coef kendall:coef pearson:coef | spearman_p:p kendall_p:p published_n:n published_spearman:coef "
         "published_kendall:coef published_pearson:coef note:text",
-        "Kendall's tau-b. p-values are exact where there are few pairs and no ties.",
+        "Three ways to say how far two columns order models alike: 1, the same order; 0, no relation. Kendall's is tau-b. "
+        "p-values are exact where there are few pairs and no ties.",
         "Fewer than two models have both values.",
     ),
     _table(
@@ -395,7 +398,8 @@ _ALL = (
         "Confidence",
         "",
         "model:text task:text n:n brier:coefv ece:coefv | confidence:pct accuracy:pct n_answered:n",
-        "Over answers that state a confidence. ECE over ten bins of equal width.",
+        "Over answers that state a confidence; 0 is best. Brier score: the mean squared distance of the confidence from 1 where right and "
+        "from 0 where wrong. ECE (expected calibration error): the mean distance of confidence and accuracy over ten bins of equal width.",
         "No answer states a confidence.",
         group="model",
     ),
@@ -489,7 +493,8 @@ _ALL = (
         "Diagnoses of genuine failures",
         "CUA audit Table 2, lower part",
         "tier:text category:text n:n share:pct± | name:text published_n:n published_share:pct",
-        "Share of genuine failures. Goodman's simultaneous intervals, over the tiers and over the categories.",
+        "Share of genuine failures, by tier and category of the codebook (`t2-tool` is of tier 2); the column `name` has each in words. "
+        "Goodman's simultaneous intervals, over the tiers and over the categories.",
         _AUDIT,
         group="tier",
     ),
@@ -525,7 +530,8 @@ _ALL = (
         "CUA audit 4.4",
         "judge:text n:n flips:n efn_with:n efn_without:n kappa_with:coef kappa_without:coef | published_flips:n published_efn_with:n "
         "published_efn_without:n published_kappa_with:coef published_kappa_without:coef",
-        "The same judge with and without pictures; pair rows give Cohen's kappa of two judges under each.",
+        "The same judge with and without pictures; EFN counts its evaluator false negatives; pair rows give Cohen's kappa of two judges "
+        "under each.",
         "No judge labelled the sample both with and without screenshots; set `ablation: true`.",
     ),
     _table(
@@ -604,7 +610,9 @@ _ALL = (
         "rank_change:text | n_pass:n n_fail:n n_audited:n basis:text",
         "False negatives among the audited FAILs are counted as success and broken tasks taken out; the unaudited FAILs follow a "
         "Dirichlet-multinomial of the audited ones. Intervals are about the evaluator's error, not about which tasks were drawn. A rank "
-        "`changes` if its interval leaves out the released one, `holds` if it is that one alone, and is `not settled` otherwise.",
+        "`changes` if its interval leaves out the released one, `holds` if it is that one alone, and is `not settled` otherwise. "
+        "An interval of no width is that of an agent whose FAILs were all audited; it says nothing of how few tasks those were. Shares "
+        "differ from `success` in `agent_cost`, which keeps broken tasks as failures and takes attempts with a price alone.",
         "No audited benchmark has released scores in this run.",
         group="benchmark",
     ),
@@ -615,11 +623,12 @@ _ALL = (
         "grounds:text benchmark:text task_id:text page:link released:text label:text why:text steps:text agent:text | trajectory_id:text "
         "votes:text n_against:n n_raters:n confidence:coef rule:text reviewed:flag task_attempts:n task_suspects:n",
         "Every released verdict that something speaks against, by what it rests on: `people` or `judges`, the final label contradicts the "
-        "verdict (with or without a review); `one rater`, a rater did and was outvoted; `unclear`, the evidence does not settle it; "
+        "verdict (with or without a review); `unclear`, the final label is that the evidence does not settle it, for one by a tie; "
+        "`one rater`, a rater or more did, and the final label upholds the verdict or there is none yet; "
         "`signal`, no person judged it, and the log itself speaks against it; `crashed checker`, there is no verdict. `steps` are those "
         f"that raters against the verdict and signals point at, from 0; `page` shows them (the first {PAGES}), a path from the run's "
         "folder. `task_suspects` of `task_attempts` at the same task are listed.",
-        "Nothing speaks against a released verdict of this run.",
+        "No verdict was released in these logs, or nothing speaks against one.",
         group="grounds",
     ),
     _table(
@@ -628,7 +637,8 @@ _ALL = (
         "",
         "choice:text setting:text quantity:text subject:text n:n value:pct± change:points | largest_change:points largest_subject:text "
         "ranks_moved:n note:text",
-        "One choice changed at a time. For EvoGain: the leader under that setting and its interval, the change of its value, and the "
+        "One choice changed at a time. For EvoGain: the leader under that setting and its interval over trajectories (the clustered one "
+        "of `evogui_intervals`; only the rows of what is resampled have others), the change of its value, and the "
         "largest change and the number of changed ranks among all models that compete. `n` counts items, verdicts or what is resampled.",
         "No model was scored and no verdict audited in this run, so there is no headline number to move.",
         group="choice",
@@ -655,7 +665,8 @@ _ALL = (
         "Over the attempts whose dollars are known: as measured (`stats.measured`: agent inference, tool calls, environment and "
         "verification together), else as the log says (of AgentLab's logs, agent inference alone; 0 counts as unknown). `basis` says "
         "which. A success that was audited counts by its label, the others by the released verdict; Wilson intervals. `frontier`: no "
-        "agent of the benchmark is as cheap an attempt and as good, and better in one of the two.",
+        "agent of the benchmark is as cheap an attempt and as good, and better in one of the two. Broken tasks count as failures here; "
+        "`corrected_scores` takes them out, so its shares differ.",
         "What an attempt cost stands in no log of this run; name a file of measured dollars in `stats.measured`.",
         group="benchmark",
     ),
@@ -690,7 +701,14 @@ _ALL = (
         group="location",
     ),
     _table(
-        "drops", "What was left out", "", "stage:text source:text reason:text n:n | unit:text", "", "Nothing was dropped.", group="stage"
+        "drops",
+        "What was left out",
+        "",
+        "stage:text source:text reason:text n:n | unit:text",
+        "What one stage leaves out, others may still use: trajectories left out by `sample` are not in the audit, those left out by "
+        "`select` not in its review, and questions are cut from them all the same.",
+        "Nothing was dropped.",
+        group="stage",
     ),
 )
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from evoaudit.audit.signals import LAST_PAGE
 from evoaudit.places import PAGES, trajectory_page
-from evoaudit.tables.audit import CONTRADICTS, SIGNALS, VERDICTS, Audit, benchmark_order
+from evoaudit.tables.audit import CONTRADICTS, SIGNALS, VERDICTS, Audit, benchmark_order, no_audit
 from evoaudit.tables.inputs import Empty
 
 #: What a suspicion rests on, the surest first.
-GROUNDS = ("people", "judges", "one rater", "unclear", "signal", "crashed checker")
+GROUNDS = ("people", "judges", "unclear", "one rater", "signal", "crashed checker")
 #: Signal → what it says, for people.
 SAID = {
     "challenge_page": "stopped by a challenge page",
@@ -50,7 +50,7 @@ def suspects(audit: Audit) -> list[dict]:
     cases = _cases(audit)
     found = [(one, grounds, case) for one, case in sorted(cases.items()) if (grounds := _grounds(case)) is not None]
     if not found:
-        raise Empty("Nothing speaks against a released verdict of this run.")
+        raise Empty(_nothing(audit, cases))
     attempts = Counter(audit.task(one) for one in cases)
     suspected = Counter(audit.task(one) for one, _, _ in found)
     rows = [_row(audit, one, grounds, case, attempts, suspected) for one, grounds, case in found]
@@ -67,6 +67,15 @@ def suspects(audit: Audit) -> list[dict]:
     for row in [row for row in rows if row["trajectory_id"] in seen][:PAGES]:
         row["page"] = trajectory_page(row["trajectory_id"])
     return rows
+
+
+def _nothing(audit: Audit, cases: dict[str, _Case]) -> str:
+    """Say why no verdict is listed; that there was none to check is no clean bill of health."""
+    if not cases:
+        return no_audit(audit.run)
+    audited = sum(case.final is not None for case in cases.values())
+    verdicts = f"{len(cases):,} released verdict{'' if len(cases) == 1 else 's'}"
+    return f"No rater and no signal speaks against any of {verdicts}; {audited:,} of them {'was' if audited == 1 else 'were'} audited."
 
 
 def _with_steps(audit: Audit) -> set[str]:
@@ -104,10 +113,10 @@ def _grounds(case: _Case) -> str | None:
     against = CONTRADICTS.get(case.released, set())
     if case.final is not None and case.final["verdict"] in against:
         return "people" if case.final["reviewed"] else "judges"
-    if any(label["verdict"] in against for label in case.votes):
-        return "one rater"
     if case.final is not None and case.final["verdict"] == "unclear":
         return "unclear"
+    if any(label["verdict"] in against for label in case.votes):
+        return "one rater"
     # Once people have looked and found the verdict right, a signal alone says no more.
     if not case.signals or (case.final is not None and case.final["reviewed"]):
         return None
@@ -150,7 +159,7 @@ def _row(audit: Audit, one: str, grounds: str, case: _Case, attempts: Counter, s
 def _why(case: _Case, objecting: list[dict]) -> list[str]:
     told = []
     if case.final is not None:
-        told.append(rule_words(case.final))
+        told.append(rule_words(case.final) + (": unclear" if case.final["verdict"] == "unclear" else ""))
     if len(case.votes) > 1:
         told.append(f"{len(objecting)} of {len(case.votes)} raters against the verdict")
     for name, words in SAID.items():
