@@ -701,7 +701,7 @@ def test_every_table_and_figure_is_on_one_page(run: tuple[list[str], Path, str])
         [f"t-{name}" for name in ("evogui_intervals", "audit_verdicts", "agreement", "drops", "cost", "brand_new")]
         + [f"f-{name}" for name in ("evogain_forest", "verdicts_by_benchmark", "never_heard_of")]
     )
-    assert "No rows. Nothing was asked of a model." in Page(read(run[1], "models.html")).text
+    assert "Nothing to show for Title of cost: Nothing was asked of a model." in Page(read(run[1], "models.html")).text
     assert "The first 200 of 300 rows" in Page(read(run[1], "checks.html")).text
 
 

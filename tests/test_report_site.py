@@ -39,6 +39,7 @@ def test_the_front_page_names_those_that_cannot_be_told_from_the_leader(site):
     said = text(section(read(site[1]), "summary"))
     assert "leads with an EvoGain of 60.0 (interval over trajectories: 56.0 to 64.0); 2 other models cannot be told apart from it" in said
     assert "by the differences over shared resamples: GPT 5 and gpt 5." in said
+    assert "It is 1.5 points ahead of the second, GPT 5 (interval of the difference: −1.5 to 4.5)." in said
     assert "It comes out best in 80.0 % of the resamples, and the interval of its rank is 1 to 3." in said
 
 
@@ -87,7 +88,7 @@ def test_every_model_has_a_page_with_its_slices_and_what_it_got_wrong(site):
     scores, wrong = text(section(html, "scores")), text(section(html, "wrong"))
     # Right on 5 of 6 of T1, 3 of 4 of T2 and all 4 of T3; Wilson's interval of 5 in 6 by hand.
     assert "T1 6 83.3 43.6 to 97.0" in scores and "T2 joint 4 75.0" in scores and "T3 4 100.0" in scores
-    assert "Place 1 of 28 models with an EvoGain of 60.0 (interval 56.0 to 64.0); it leads." in scores
+    assert "Place 1 of 28 models with an EvoGain of 60.0 (interval over trajectories 56.0 to 64.0); it leads." in scores
     assert "2 of 2 questions it got wrong" in wrong and wrong.count("24 of 28") == 2 and "2 → 3 → 1" in wrong
     assert "value in the goal" in text(section(html, "slices"))
     said = "Of 60 requests with the questions’ own pictures, 57 were answered, 3 of these unusably; 3 have no answer: 3 refused."
@@ -115,7 +116,7 @@ def test_every_kind_of_doubt_has_an_example_that_leads_to_its_trajectory(site):
         "Rejected work that did the task",
         "Judged a task that could not be done",
         "Accepted work that did not do the task",
-        "Doubted by one rater alone",
+        "Doubted by some raters",
         "Contradicted by the log itself",
     ]
     for n, kind in enumerate(kinds):

@@ -4,6 +4,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import made_run
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from made_run import one, rows
 from test_report import HOSTILE, Page, build, everything
@@ -156,14 +158,19 @@ def test_the_page_of_a_trajectory_has_the_same_address_in_every_run():
     assert trajectory_page("\ud800") != trajectory_page("?")
 
 
-def test_the_headline_says_how_many_verdicts_are_doubtful_and_what_becomes_of_the_ranks():
-    table = load.Table("suspects", "", "", "", "", (), (), 3, "none")
+def test_the_headline_says_how_many_verdicts_are_doubtful_and_what_becomes_of_the_ranks(tmp_path):
+    suspects = [
+        *[{"grounds": "people", "label": "broken task"}, {"grounds": "judges", "label": "evaluator false negative"}],
+        *[{"grounds": "unclear", "label": "unclear"}, {"grounds": "one rater", "label": None}, {"grounds": "signal", "label": None}],
+    ]
+    pq.write_table(pa.Table.from_pylist(suspects), tmp_path / "suspects.parquet")
     ranks = [{"rank_change": word} for word in ("holds", "changes", "changes", "not settled")]
     scores = load.Table("corrected_scores", "", "", "", "", (), tuple(ranks), 4, "none")
     found = summary.Summary()
-    summary._doubtful(found, {"suspects": table, "corrected_scores": scores})
+    summary._doubtful(found, load.Inputs(stats=tmp_path), {"corrected_scores": scores})
     assert found.sentences == [
-        "Something speaks against 3 released verdicts; they are listed with what it is, the surest first.",
+        "Of the released verdicts, 2 were found wrong, 1 cannot be settled, 1 was doubted by some raters and 1 is contradicted by its log "
+        "alone. Each is listed with what speaks against it, the surest first.",
         "Of 4 agents’ ranks, corrected for evaluator error, 2 are changed, 1 is not settled and 1 is as released.",
     ]
 

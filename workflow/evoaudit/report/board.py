@@ -9,14 +9,17 @@ from evoaudit.jsonfile import read_json
 from evoaudit.report import load
 from evoaudit.report.layout import BASELINE
 from evoaudit.report.load import Inputs
-from evoaudit.report.words import number, plain
+from evoaudit.report.words import count, listed, number, plain
 from evoaudit.stats import holm
 from evoaudit.stats.evogain import normalised_gain
+from evoaudit.stats.resample import FEW_CLUSTERS
 
 #: Adjusted p-value from which two models are not told apart.
 SURE = 0.05
 #: Picture size of the comparison, where a model was asked at several.
 SIDE = 512
+#: Trajectories below which their number stands beside every interval that resamples them.
+SMALL = 30
 #: Setting of the chance level → column of the table `baselines` that holds it.
 CHANCE = {"exact": "exact", "random": "random_mean", "published": "published"}
 #: What EvoGain is the mean of, and the word for each score.
@@ -79,6 +82,37 @@ class Board:
     ranked: bool
     #: Rows there are; the lines may be fewer.
     n: int
+    #: How many models and baselines these are, in words.
+    counted: str
+
+
+def counted(models: int, baselines: int) -> str:
+    """Say how many models there are, and built-in solvers apart from them."""
+    parts = [count(models, "model")] if models or not baselines else []
+    return listed([*parts, count(baselines, "baseline")] if baselines else parts)
+
+
+def few(n: int | None) -> str:
+    """Return the warning that goes with an interval over so few trajectories; empty where they are many or not counted."""
+    if n is None or n >= SMALL:
+        return ""
+    return f"only {count(n, 'trajectory', 'trajectories')}" + (
+        ", too few for such an interval to cover what it says" if n < FEW_CLUSTERS else ""
+    )
+
+
+def warned(note: str, rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return a table's note with the warning that its intervals rest on few trajectories, where they do."""
+    warning = few(min((n for row in rows if (n := row.get("clusters")) is not None), default=None))
+    return f"{note} {warning.capitalize()}.".strip() if warning else note
+
+
+def baselines(inputs: Inputs) -> set[str]:
+    """Return the names of the built-in solvers."""
+    named = {
+        str(row["model"]) for name in ("evogui_intervals", "evogui_main") for row in _rows(inputs, name) if row.get("group") == BASELINE
+    }
+    return named | {name for name, model in known_models(inputs).items() if model.get("group") == "baseline"}
 
 
 def known_models(inputs: Inputs) -> dict[str, dict[str, Any]]:
@@ -237,9 +271,10 @@ def _main(inputs: Inputs, rows: list[dict], main: dict, known: dict, pages: Mapp
         tuple(TASKS[metric] for metric in INDEX),
         tuple(lines),
         axis(0.0),
-        {"cluster": "trajectories resampled", "evogain": "items resampled"}[which],
+        _resampled(which, leader),
         any(row.get("rank_low") is not None for row in rows),
         len(rows),
+        counted(len(competing(rows)), len(rows) - len(competing(rows))),
     )
 
 
@@ -250,7 +285,7 @@ def _other(
     scored.sort(key=lambda pair: (pair[0] is None, -(pair[0] or 0), str(pair[1]["model"])))
     axis = _Axis((value for value, _ in scored), 0.0, 1.0)
     about = CONDITIONS.get(condition)
-    lines = [
+    every = [
         _line(
             row,
             main,
@@ -261,19 +296,28 @@ def _other(
             scores=tuple(score(row.get(metric), row.get(f"{metric}_low"), row.get(f"{metric}_high")) for metric in TASKS),
             best=Score(""),
         )
-        for place, (value, row) in enumerate(scored[:limit], 1)
+        for place, (value, row) in enumerate(scored, 1)
     ]
     words = (about.label if about else plain(condition, 60)) + (f", {side} px" if side else "")
     return Board(
         words,
         about.shows if about else "",
         tuple(TASKS.values()),
-        tuple(lines),
+        tuple(every[:limit]),
         axis(0.0),
         "",
         False,
         len(rows),
+        counted(sum(not line.baseline for line in every), sum(line.baseline for line in every)),
     )
+
+
+def _resampled(which: str, row: dict) -> str:
+    """Say what intervals resample, and how much that is where it is little."""
+    if which == "evogain":
+        return "items resampled"
+    warning = few(row.get("clusters"))
+    return "whole trajectories resampled" + (f" ({warning})" if warning else "")
 
 
 def _line(row: dict, main: dict, known: dict, pages: Mapping[str, str], **given: Any) -> Line:

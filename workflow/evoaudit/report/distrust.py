@@ -17,10 +17,24 @@ KINDS = {
     "efn": ("Rejected work that did the task", "The checker said FAIL, and the task was done: an evaluator false negative."),
     "broken": ("Judged a task that could not be done", "The task itself is broken, so its verdict says nothing of the agent."),
     "passed": ("Accepted work that did not do the task", "The checker said PASS, and the task was not done."),
-    "unclear": ("Cannot be settled from the evidence", "The raters could not tell from what was logged; such tasks need better evidence."),
-    "one rater": ("Doubted by one rater alone", "A rater spoke against the verdict and was outvoted."),
+    "unclear": (
+        "Cannot be settled from the evidence",
+        "The raters could not tell from what was logged, or are split evenly; such tasks need better evidence.",
+    ),
+    "one rater": (
+        "Doubted by some raters",
+        "At least one rater spoke against the verdict; the final label upholds it, or there is none yet.",
+    ),
     "signal": ("Contradicted by the log itself", "No person has judged these; something in the log speaks against the verdict."),
     "crashed checker": ("No verdict at all", "The checker crashed. That is no FAIL of the agent."),
+}
+#: Kind → what is said of its verdicts in one sentence about all, of one and of several.
+FOUND = {
+    "wrong": ("was found wrong", "were found wrong"),
+    "unclear": ("cannot be settled", "cannot be settled"),
+    "one rater": ("was doubted by some raters", "were doubted by some raters"),
+    "signal": ("is contradicted by its log alone", "are contradicted by their logs alone"),
+    "crashed checker": ("is missing, as the checker crashed", "are missing, as the checker crashed"),
 }
 LABELS = {"evaluator false negative": "efn", "broken task": "broken", "genuine failure": "passed"}
 #: Grounds on which a final label contradicts a verdict.
@@ -32,6 +46,8 @@ TURNED_OUT = {
     "gf": ("genuine failure", "genuine failures"),
     "unclear": ("unclear", "unclear"),
 }
+#: What the table says where raters are split evenly.
+TIE = "a tie"
 #: Benchmarks named in one phrase, steps named of an example, and characters of its goal.
 NAMED, STEPS, GOAL = 3, 6, 160
 
@@ -117,6 +133,17 @@ def kinds(inputs: Inputs) -> list[Kind]:
     return [_made(kind, groups[kind], examples[kind], goals) for kind in KINDS if kind in groups]
 
 
+def doubts(inputs: Inputs) -> str:
+    """Say how many released verdicts something speaks against, those found wrong apart from those merely doubted."""
+    rows = load.rows([inputs.stats], "suspects", ("grounds", "label")) if load.has(inputs.stats, "suspects") else []
+    told = Counter("wrong" if row["grounds"] in LABELLED and _kind(row) != "unclear" else _kind(row) for row in rows)
+    parts = [f"{told[kind]:,} {words[told[kind] != 1]}" for kind, words in FOUND.items() if told[kind]]
+    if not parts:
+        return ""
+    kinds = "Each is" if len(rows) > 1 else "It is"
+    return f"Of the released verdicts, {listed(parts)}. {kinds} listed with what speaks against it, the surest first."
+
+
 def _kind(row: dict) -> str:
     """Return which way of being wrong a suspect shows."""
     if row.get("grounds") in LABELLED:
@@ -127,6 +154,13 @@ def _kind(row: dict) -> str:
 def _made(kind: str, rows: list[dict], shown: dict, goals: Mapping[str, str | None]) -> Kind:
     told = Counter(str(row.get("grounds")) for row in rows)
     told_by = [f"{told[who]:,} by {words}" for who, words in LABELLED.items() if told[who]]
+    grounds = f"Settled: {listed(told_by)}." if told_by else ""
+    if kind == "one rater":
+        upheld = sum(row.get("label") is not None for row in rows)
+        waiting = [f"{len(rows) - upheld:,} without a final label"] if upheld < len(rows) else []
+        grounds = f"{listed([*([f'{upheld:,} upheld'] if upheld else []), *waiting])}."
+    elif kind == "unclear" and (ties := sum(row.get("rule") == TIE for row in rows)):
+        grounds = f"{count(ties, 'tie')} among them."
     places = Counter(plain(row.get("benchmark") or "no benchmark", 60) for row in rows)
     most = sorted(places.items(), key=lambda pair: (-pair[1], pair[0]))
     where = [f"{name} ({n:,})" for name, n in most[:NAMED]]
@@ -139,7 +173,7 @@ def _made(kind: str, rows: list[dict], shown: dict, goals: Mapping[str, str | No
         title,
         meaning,
         len(rows),
-        f"Settled: {listed(told_by)}." if told_by else "",
+        grounds,
         listed(where),
         Example(
             plain(goals.get(id) or id or "", GOAL),

@@ -3,7 +3,8 @@
 import re
 from dataclasses import dataclass, field
 
-from evoaudit.report import load
+from evoaudit.reasons import explain
+from evoaudit.report import layout, load
 from evoaudit.report.examples import Frame, spread
 from evoaudit.report.load import Inputs
 from evoaudit.report.words import plain
@@ -49,6 +50,7 @@ def drops(inputs: Inputs, limit: int, seed: int) -> tuple[list[Drop], int]:
 def _drop(row: dict, screens: dict[tuple[str, int], dict]) -> Drop:
     names = ("source", "unit", "item", "reason", "detail")
     made = Drop(row["stage"], **{name: plain(row[name] or "", 200) for name in names})
+    made.detail = made.detail or meaning(row["reason"], row["unit"])
     logged = (place for place in _places(row["item"]) if any((place[0], step - back) in screens for step in place[1] for back in (0, 1)))
     trajectory, steps = next(logged, ("", []))
     shown = [(f"screen {step}", _seen(screens, trajectory, step)) for step in steps[:SCREENS]]
@@ -56,6 +58,17 @@ def _drop(row: dict, screens: dict[tuple[str, int], dict]) -> Drop:
         shown = [("before", around["before_image"]), ("after", around["after_image"])]
     made.frames = [Frame(picture, label, f"Screen, {label}, of {made.item}") for label, picture in shown if picture]
     return made
+
+
+def meaning(reason: str, unit: str | None) -> str:
+    """Return what a reason code means, in words for readers; empty where nobody explained it."""
+    if reason in layout.REASONS:
+        return layout.REASONS[reason]
+    bare = str(reason).removeprefix("picture_")
+    if bare != reason and (told := meaning(bare, "picture")):
+        return f"of a picture: {told}"
+    text = explain(reason, unit).text
+    return "" if text == reason else text
 
 
 def _seen(screens: dict[tuple[str, int], dict], trajectory: str, step: int) -> str | None:

@@ -25,7 +25,8 @@ PAGES = {
         "audit.html",
         "Verdicts",
         "The verdict audit",
-        "What a benchmark released, what raters found when they looked again, and what that does to scores and ranks.",
+        "What a benchmark released of each logged attempt (its verdict: PASS or FAIL), what raters found when they looked again, and what "
+        "that does to scores and ranks of the agents.",
     ),
     "questions": Page(
         "questions.html",
@@ -46,6 +47,13 @@ PAGES = {
         "What the numbers hang on, which printed figures of the papers can be recomputed, and how the papers frame the field.",
     ),
 }
+
+#: What stands under the heading of the front page.
+FRONT = (
+    "EvoAudit asks vision-language models about screens from logs, and looks again at the verdicts that benchmarks gave. An agent is a "
+    "program that operates a screen to do a task; a trajectory is the log of one attempt, screen by screen; a verdict is what the "
+    "benchmark’s checker made of it, PASS or FAIL."
+)
 
 #: What stands under the name of a model on its page.
 MODEL = "One model: its scores by task and kind of question, its habits, what became of its answers, and what it got wrong."
@@ -68,7 +76,8 @@ SECTIONS = (
         "leaderboard",
         "models",
         "The leaderboard in full",
-        "EvoGain is the mean of three scores, each rescaled so that guessing is 0 and a perfect score is 100. Overlapping "
+        "EvoGain is the mean of three scores, each rescaled so that guessing is 0 and a perfect score is 100: T1, the order of shuffled "
+        "screens; T2 joint, the action between two screens with its value (top-1: the action alone); T3, which screen follows. Overlapping "
         "intervals do not settle which of two models is better; the table of pairwise differences does.",
         ("evogui_intervals", "evogui_main", "answers", "baselines"),
         ("evogain_forest", "parameter_trend"),
@@ -77,7 +86,8 @@ SECTIONS = (
         "differences",
         "models",
         "Where models differ",
-        "The same answers, cut by kind of question, picture size, control condition and confidence.",
+        "The same answers, cut by kind of question, picture size, control condition and confidence. The condition `full` is the usual one, "
+        "called “own pictures” in menus: the question with its own pictures and the goal.",
         (
             "t2_recall",
             "t2_value_in_goal",
@@ -106,7 +116,8 @@ SECTIONS = (
         "audit",
         "Which verdicts to distrust",
         "A benchmark's verdict is wrong when its checker rejected work that did the task (an evaluator false negative) or when the "
-        "task could not be done at all (a broken task). Only the rest are failures of the agent.",
+        "task could not be done at all (a broken task). Only the rest are failures of the agent. Tables write GF for a genuine failure and "
+        "EFN for an evaluator false negative.",
         ("audit_verdicts", "audit_estimate", "audit_diagnoses", "corrected_scores", "suspects", "draw"),
         ("verdicts_by_benchmark", "diagnoses", "rank_shift"),
     ),
@@ -114,7 +125,8 @@ SECTIONS = (
         "raters",
         "audit",
         "How far the raters agree",
-        "Agreement beyond chance, rater by rater. Low agreement means that a label depends on who gave it.",
+        "Agreement beyond chance, rater by rater: kappa, alpha and AC1 are 1 where raters always agree and 0 where they agree as chance "
+        "would have it. Low agreement means that a label depends on who gave it.",
         ("agreement", "annotator_rates", "evidence_ablation", "judge_consistency", "planted_orders", "human_agreement"),
         ("agreement",),
     ),
@@ -139,7 +151,8 @@ SECTIONS = (
         "cost",
         "models",
         "What the answers cost",
-        "Tokens and money, where the providers state them.",
+        "Tokens and money, where the providers state them. Built-in solvers and simulated models ask nothing of a service, so they have no "
+        "cost; their cells are dashes.",
         ("cost",),
         ("cost_frontier",),
     ),
@@ -175,7 +188,11 @@ REST = Section("more", "checks", "More tables", "Further tables of this run.")
 FIGURES = {
     "pipeline": ("The pipeline", "How a score comes about: from logged trajectories through probes and audit to the tables."),
     "parameter_trend": ("Size and EvoGain", "EvoGain against the number of parameters, one line a model family."),
-    "evogain_forest": ("EvoGain with intervals", "EvoGain of each model with its interval, best first."),
+    "evogain_forest": (
+        "EvoGain with intervals",
+        "EvoGain of each model, best first. The band is the interval over trajectories, the one that stands beside EvoGain in this report; "
+        "the thin line resamples items one by one, as the paper does.",
+    ),
     "t3_slices": (
         "T3 by kind of distractor",
         "Accuracy in T3 by distractor: cross-trajectory (of another domain), same domain, or long skip (later in the same trajectory).",
@@ -189,7 +206,11 @@ FIGURES = {
     "diagnoses": ("Diagnoses", "Genuine failures by category and tier, with intervals."),
     "agreement": ("Agreement", "Agreement of the raters, beyond chance, with intervals."),
     "noop_probe": ("No-op probe", "Precision and recall of the no-op rule at each run length."),
-    "rank_shift": ("Ranks after correction", "Rank of each agent as released and after correcting for wrong verdicts."),
+    "rank_shift": (
+        "Ranks after correction",
+        "Rank of each agent as released and after correcting for wrong verdicts. Intervals cover the evaluator’s error alone, not which "
+        "tasks were drawn: one of no width means that every FAIL was audited, however few there were.",
+    ),
     "cost_frontier": ("Score and price", "Score of each model against what its answers cost."),
     "agent_frontier": ("Success and price of agents", "Verified success of each agent against what an attempt cost, by benchmark."),
     "success_deadline": ("Success by deadline", "Share of tasks done within a given time."),
@@ -225,12 +246,39 @@ SIGNALS = {
     "state_matches": "the final state matches the reference",
 }
 
+#: Table → what is said of it where a page shows it otherwise than its files do.
+NOTES = {
+    "evogui_intervals": "Point estimates are the observed accuracies. The interval beside EvoGain resamples whole trajectories, since "
+    "questions of one are right or wrong together; rank intervals and the chance of being best come from the same resamples. `items "
+    "interval` resamples items one by one, as the EvoGUI paper does, for comparing with it. Built-in solvers that do not compete have "
+    "that one alone. In the files, `evogain_low` and `evogain_high` are the items’ interval, `cluster_low` and `cluster_high` that over "
+    "trajectories."
+}
+
+#: Stages that leave trajectories and labels out of the audit, and not out of the run.
+AUDITING = ("sample", "select", "combine")
+
+#: Reason code → what it means, where `evoaudit.reasons` says it to those who mend logs, or not at all.
+REASONS = {
+    "lfs_pointer": "an incomplete git-lfs download: a pointer stands where the file should be",
+    "not_adjacent": "the step has no pair of screens in direct succession",
+    "trajectory_share": "its trajectory has already given as many questions as one may",
+    "benchmark_not_requested": "the audit is of other benchmarks",
+    "unscored": "the log holds no verdict",
+    "nonzero_reward": "released as more than 0, so it is no FAIL",
+    "evaluator_error": "the checker crashed, so there is no verdict",
+    "not_drawn": "there was no more room for it",
+    "not_in_review_set": "a label of a trajectory that nobody was asked to review",
+    "agreement_not_drawn": "the judges agree, and it is not among the drawn ones that people review all the same",
+    "awaits_review": "people have yet to label it",
+}
+
 #: Methods in a few lines: (heading, text).
 METHODS = (
     (
         "Questions",
-        "T1 counts as right when the whole order is right; T2 joint when action and value are both right, T2 top-1 when the action is; "
-        "T3 when the right screen is chosen.",
+        "T1 shows 3 to 5 shuffled screens (K=3 is: three) and counts as right when the whole order is right. T2 joint is right when action "
+        "and value both are, T2 top-1 when the action is. T3 is right when the right one of two screens is chosen.",
     ),
     (
         "EvoGain",
@@ -244,10 +292,10 @@ METHODS = (
     ),
     (
         "Intervals",
-        "Intervals of EvoGain and of differences come from resampling. The headline, ranks and differences resample whole "
-        "trajectories, the same for all models, and keep every slice’s share; the interval beside EvoGain in the leaderboard resamples "
-        "items, as the paper does, and is too narrow where items of one trajectory are right or wrong together. Intervals of shares are "
-        "Wilson’s. The note above each table says more.",
+        "The interval beside EvoGain, those of ranks and those of differences between models resample whole trajectories, the same for all "
+        "models, and keep every slice’s share: questions cut from one trajectory are right or wrong together. The EvoGUI paper resamples "
+        "items one by one; that interval is too narrow for this, and stands apart, as “items interval”, for comparing with the paper. "
+        "Built-in solvers beside models, and a run of one trajectory, have it alone. Intervals of shares are Wilson’s.",
     ),
     (
         "Audit",
@@ -258,6 +306,12 @@ METHODS = (
     (
         "Simulated data",
         "Trajectories and raters that were simulated are marked so in every table. They test the method and say nothing of any product.",
+    ),
+    (
+        "The two papers",
+        "“EvoGUI” is EvoGUI: An Evolution-Aware Benchmark for GUI State-Transition Understanding (questions, EvoGain). “CUA audit” is the "
+        "audit of verdicts on computer-use agents, arXiv:2607.28367 (codebook, raters, corrected scores). A table’s reference, such as "
+        "“EvoGUI Table 3”, says where the paper has it.",
     ),
     ("Rounding", "Numbers on this page are rounded. The CSV and Parquet files hold full precision."),
 )

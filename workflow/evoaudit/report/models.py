@@ -139,6 +139,8 @@ class Model:
     parts: tuple[tuple[str, str, tuple[tables.View, ...]], ...]
     rivals: tables.View | None
     simulated: bool
+    #: Why there is no cost to show; empty where there is one.
+    free: str = ""
 
 
 def addresses(inputs: Inputs) -> dict[str, str]:
@@ -165,6 +167,12 @@ class Models:
     @cached_property
     def standings(self) -> list[dict]:
         return board.standings(self.inputs)
+
+    @cached_property
+    def clustered(self) -> bool:
+        """Whether the interval beside EvoGain resamples trajectories."""
+        rivals = board.competing(self.standings) or self.standings
+        return bool(rivals) and all(board.believed(row) == "cluster" for row in rivals)
 
     @cached_property
     def rows(self) -> dict[str, dict[str, list[dict]]]:
@@ -327,7 +335,11 @@ def model(models: Models, name: str, line: Line | None) -> Model:
     """Return what the page of a model shows."""
     rows = {table: by.get(name, []) for table, by in models.rows.items()}
     parts = []
+    free = _free(models, name, rows.get("cost", []))
     for id, title, names in PARTS:
+        if id == "cost" and free:
+            parts.append((id, title, ()))
+            continue
         views = tuple(view for table in names if rows.get(table) and (view := _view(models, table, rows[table])))
         if views:
             parts.append((id, title, views))
@@ -356,7 +368,18 @@ def model(models: Models, name: str, line: Line | None) -> Model:
         parts=tuple(parts),
         rivals=_view(models, "pairwise_models", pairs, ("model_a", "model_b")) if pairs else None,
         simulated=any(row.get("simulated") for found in rows.values() for row in found),
+        free=free,
     )
+
+
+def _free(models: Models, name: str, rows: list[dict]) -> str:
+    """Say why a model's rows of costs hold no cost; empty where they do, or there are none."""
+    if not rows or any(row.get(column) for row in rows for column in ("usd", "input_tokens", "output_tokens")):
+        return ""
+    requests = count(sum(row.get("requests") or 0 for row in rows), "request")
+    if models.known.get(name, {}).get("provider") == "builtin":
+        return f"No cost: it is built in, and none of its {requests} went to a service."
+    return f"No cost is known: neither tokens nor dollars were stated for its {requests}."
 
 
 def _rivals(models: Models, name: str) -> list[dict]:
@@ -380,7 +403,9 @@ def _view(models: Models, name: str, rows: list[dict], drop: tuple[str, ...] = (
     flags = {bool(row.get("simulated")) for row in rows}
     simulated = table.simulated if table.simulated == "n/a" else "some" if len(flags) > 1 else "all" if flags == {True} else "none"
     links = {model: f"../{page}" for model, page in models.pages.items()}
-    one = replace(table, columns=columns, rows=tuple(rows), n=len(rows), simulated=simulated, note=NOTES.get(name, table.note))
+    one = replace(
+        table, columns=columns, rows=tuple(rows), n=len(rows), simulated=simulated, note=board.warned(NOTES.get(name, table.note), rows)
+    )
     return tables.view(one, len(rows), links)
 
 
@@ -389,13 +414,16 @@ def _sentences(models: Models, name: str, line: Line | None) -> tuple[str, ...]:
     told = []
     if line is not None and line.gain.text:
         ranked = [row for row in models.standings if row.get("group") != BASELINE]
-        interval = f" (interval {line.gain.interval})" if line.gain.interval else ""
+        warning = board.few(next((row.get("clusters") for row in models.standings if row["model"] == name), None))
+        warning = f"; {warning}" if warning and models.clustered else ""
+        over = " over trajectories" if models.clustered else ""
+        interval = f" (interval{over} {line.gain.interval}{warning})" if line.gain.interval else ""
         if line.baseline:
             told.append(f"A built-in solver that understands nothing: EvoGain {line.gain.text}{interval}.")
         else:
             place = next((n for n, row in enumerate(ranked, 1) if row["model"] == name), 0)
             tie = "; it leads" if line.leads else "; nothing sets it apart from the leader" if line.tied else ""
-            told.append(f"Place {place} of {count(len(ranked), 'model')} with an EvoGain of {line.gain.text}{interval}{tie}.")
+            told.append(f"Place {place} of {board.counted(len(ranked), 0)} with an EvoGain of {line.gain.text}{interval}{tie}.")
     found = []
     for metric, by, word in (("t1", "slice", "T1"), ("t2_joint", "slice", "T2 joint"), ("t3", "slice", "T3")):
         for value, of in models.cut(metric, by).items():
@@ -417,7 +445,13 @@ def _facts(models: Models, name: str, line: Line | None, rows: Mapping[str, list
     about = models.known.get(name, {})
     main = next(iter(rows.get("evogui_main", [])), {})
     size = main.get("parameters_b") or about.get("parameters_b")
-    conditions = listed(dict.fromkeys(plain(row["condition"], 40) for row in rows.get("shortcut_controls", []) if row.get("condition")))
+    conditions = listed(
+        dict.fromkeys(
+            CONDITIONS[row["condition"]].label if row["condition"] in CONDITIONS else plain(row["condition"], 40)
+            for row in rows.get("shortcut_controls", [])
+            if row.get("condition")
+        )
+    )
     told = (
         ("Group", line.group if line else main.get("group")),
         ("Family", main.get("family") or about.get("family")),
@@ -443,7 +477,13 @@ def _slices(models: Models, name: str) -> tuple[Slices, ...]:
             "t2_joint",
             "value_in_goal",
         ),
-        ("T3 by distractor", "Long skip is the hardest: a later screen of the same trajectory. Chance is 50 %.", "t3", "slice"),
+        (
+            "T3 by distractor",
+            "By where the wrong screen is from: another trajectory, the same domain, or later in the same trajectory (long skip, which "
+            "EvoGUI means to be the hardest). Chance is 50 %.",
+            "t3",
+            "slice",
+        ),
     )
     made = []
     for title, note, metric, by in cuts:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup
 
 from evoaudit.jsonfile import read_json
 from evoaudit.places import ITEMS
@@ -45,12 +47,21 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Gap:
+    """Tables and figures that this run has nothing for, and why: (id, title) of each."""
+
+    names: tuple[tuple[str, str], ...]
+    reason: str
+
+
+@dataclass(frozen=True)
 class Part:
     """A section of a page with what there is for it."""
 
     section: layout.Section
     tables: tuple[tables.View, ...]
     figures: tuple[Figure, ...]
+    gaps: tuple[Gap, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,8 @@ class Source:
     trajectories: Quality
     pictures: Quality
     stand: Quality
+    #: Where its records are from: real runs or a simulation.
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -114,7 +127,11 @@ def build(
     site = Site(folder, plain(name, 80), plain(title or f"EvoAudit: {name}", 200), summary.simulated, _pages(found, items))
     boards = board.boards(inputs, told.pages, LINES)
     front = _front(inputs, found, figures, summary, boards)
-    site.write("index.html", _fitting(FRONT, lambda share: site.render("index.html.j2", "index.html", _first(front, share))))
+    front["summary"] = linked(summary, told.pages)
+    site.write(
+        "index.html",
+        _fitting(FRONT, lambda share: site.render("index.html.j2", "index.html", _first(front, share), tagline=layout.FRONT)),
+    )
     shown: set[str] = set()
     for page in layout.PAGES:
         html, pictures = _page(site, page, inputs, found, figures, told, (asked, audited, dropped), thumbs)
@@ -127,6 +144,18 @@ def build(
         site.write(file, site.render("model.html.j2", file, {"m": made}, heading=made.name, tagline=layout.MODEL))
     trajectories.write(folder, inputs, paged, site.name, threads)
     return summary.totals
+
+
+def linked(summary: summaries.Summary, pages: Mapping[str, str]) -> summaries.Summary:
+    """Return the summary with the leader's name leading to its page."""
+    name, href = plain(summary.leader, 60), pages.get(summary.leader)
+    if not summary.leading or not href:
+        return summary
+    first, *others = summary.leading
+    before, found, after = first.partition(name)
+    if not found:
+        return summary
+    return replace(summary, leading=[Markup('{}<a href="{}"><bdi>{}</bdi></a>{}').format(before, href, name, after), *others])
 
 
 def _pages(found: Mapping[str, load.Table], items: bool) -> tuple[tuple[str, str], ...]:
@@ -155,9 +184,12 @@ def _front(
     """Return what the front page shows."""
     left_out = found.get("drops")
     # Candidates that no quota had room for are no loss of data, so they come last.
-    reasons = sorted(
+    every = sorted(
         left_out.rows if left_out else (), key=lambda row: (row.get("unit") == "candidate", -(row.get("n") or 0), str(row.get("reason")))
     )
+    reasons = [row for row in every if row.get("stage") not in layout.AUDITING]
+    unaudited = [row for row in every if row.get("stage") in layout.AUDITING]
+    verdicts = found.get("audit_verdicts")
     return {
         "summary": summary,
         "boards": boards,
@@ -166,16 +198,23 @@ def _front(
         "keys": keys(inputs),
         "methods": layout.METHODS,
         "downloads": downloads(inputs, found, figures),
-        "reasons": [
-            (*(plain(row.get(column) or "", 60).replace("_", " ") for column in ("reason", "unit", "source")), row.get("n") or 0)
-            for row in reasons[:REASONS]
-        ],
-        "n_reasons": left_out.n if left_out else 0,
-        "sources": _sources(found),
+        "reasons": [_reason(row) for row in reasons[:REASONS]],
+        "n_reasons": left_out.n - len(unaudited) if left_out else 0,
+        "unaudited": [_reason(row) for row in unaudited[:REASONS]],
+        "n_unaudited": len(unaudited),
+        "why_unaudited": verdicts.empty if verdicts and not verdicts.n else "",
+        "differences": "pairwise_models" in found,
+        "sources": _sources(inputs, found),
     }
 
 
-def _sources(found: Mapping[str, load.Table]) -> list[Source]:
+def _reason(row: dict) -> tuple[str, str, str, str, int]:
+    """Return a reason, what it means, of what unit and source, and how often it was met."""
+    reason, unit, source = (plain(row.get(column) or "", 60).replace("_", " ") for column in ("reason", "unit", "source"))
+    return reason, drops.meaning(str(row.get("reason")), row.get("unit")), unit, source, row.get("n") or 0
+
+
+def _sources(inputs: Inputs, found: Mapping[str, load.Table]) -> list[Source]:
     """Return each source, and whether less than ``POOR`` of it could be used or its pictures do not stand at their actions."""
     kept: dict[str, dict[str, Quality]] = {}
     for row in found["ingest"].rows if "ingest" in found else ():
@@ -189,8 +228,13 @@ def _sources(found: Mapping[str, load.Table]) -> list[Source]:
             words = ": ".join(plain(part, 200) for part in (verdict, advice if verdict != "aligned" else "") if part)
             stand[str(row.get("source"))] = Quality(words, verdict not in ("aligned", "undecided", ""))
     none = Quality("")
+    flags: dict[str, str] = {}
+    for folder in inputs.normalised:
+        if (folder / "manifest.json").is_file():
+            config = read_json(folder / "manifest.json").get("config") or {}
+            flags[str(config.get("source"))] = {True: "simulated", False: "logs of real runs, as given"}.get(config.get("simulated"), "")
     return [
-        Source(plain(name, 60), units.get("trajectory", none), units.get("picture", none), stand.get(name, none))
+        Source(plain(name, 60), units.get("trajectory", none), units.get("picture", none), stand.get(name, none), flags.get(name, ""))
         for name, units in kept.items()
     ]
 
@@ -224,11 +268,19 @@ def _page(
             "page": page,
             "corrected": distrust.corrected(inputs, AGENTS // share) if id == "audit" else [],
             "items": ITEMS if told.items else "",
+            "reasons": _meanings(found) if id == "data" else [],
         }
         return site.render("sections.html.j2", page.file, shown, heading=page.title, tagline=page.intro, thumb=thumbs.get)
 
     html = _fitting(WEIGHT, render)
     return html, _shown(context)
+
+
+def _meanings(found: Mapping[str, load.Table]) -> list[tuple[str, str]]:
+    """Return what the reasons of this run mean, by reason."""
+    rows = found["drops"].rows if "drops" in found else ()
+    told = {plain(row["reason"], 60): drops.meaning(str(row["reason"]), row.get("unit")) for row in rows if row.get("reason")}
+    return sorted((reason, words) for reason, words in told.items() if words)
 
 
 def _cut(asked: dict, audited: tuple, dropped: tuple, share: int, page: str) -> dict[str, Any]:
@@ -288,18 +340,53 @@ def parts(found: dict[str, load.Table], drawn: list[Figure], page: str, limit: i
         tuple(name for name in found if name not in named_tables),
         tuple(name for name in figures if name not in named_figures),
     )
-    made = [
-        Part(
-            section,
-            tuple(tables.view(found[name], limit, links) for name in section.tables if name in found),
-            tuple(figures[name] for name in section.figures if name in figures),
+    made = []
+    for section in (*layout.SECTIONS, rest):
+        if section.page != page:
+            continue
+        held = [found[name] for name in section.tables if name in found]
+        shown = [figures[name] for name in section.figures if name in figures]
+        made.append(
+            Part(
+                section,
+                tuple(tables.view(_told(table), limit, links) for table in held if table.n),
+                tuple(figure for figure in shown if not figure.empty),
+                _gaps(held, shown),
+            )
         )
-        for section in (*layout.SECTIONS, rest)
-        if section.page == page
-    ]
     # What this run has nothing for comes last.
     made.sort(key=lambda part: part.section.id not in kept and all(view.table.simulated == "n/a" for view in part.tables))
-    return [part for part in made if part.tables or part.figures or part.section.id in kept]
+    return [part for part in made if part.tables or part.figures or part.gaps or part.section.id in kept]
+
+
+def _gaps(held: list[load.Table], shown: list[Figure]) -> tuple[Gap, ...]:
+    """Return what a section has nothing for, by reason."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for table in held:
+        if not table.n:
+            found.setdefault(table.empty or "This run has no data for it.", []).append((f"t-{table.name}", table.title))
+    for figure in shown:
+        if figure.empty:
+            found.setdefault(figure.empty, []).append((f"f-{figure.name}", f"{figure.title} (figure)"))
+    return tuple(Gap(tuple(names), reason) for reason, names in found.items())
+
+
+#: Column → the one it is shown as, so that the interval beside EvoGain is the one to believe on every page.
+SHOWN_AS = {"cluster_low": "evogain_low", "cluster_high": "evogain_high", "evogain_low": "items_low", "evogain_high": "items_high"}
+ITEMS_ENDS = {"cluster_low": ("items_low", "items low"), "cluster_high": ("items_high", "items high")}
+
+
+def _told(table: load.Table) -> load.Table:
+    """Return a table as its page shows it: the interval to believe beside EvoGain, and a warning where it rests on little."""
+    named = {column.name for column in table.columns}
+    if table.name == "evogui_intervals" and named >= SHOWN_AS.keys() and any(row.get("cluster_low") is not None for row in table.rows):
+        columns = tuple(
+            replace(column, name=ITEMS_ENDS[column.name][0], words=ITEMS_ENDS[column.name][1]) if column.name in ITEMS_ENDS else column
+            for column in table.columns
+        )
+        rows = tuple({SHOWN_AS.get(name, name): value for name, value in row.items()} for row in table.rows)
+        table = replace(table, columns=columns, rows=rows, note=layout.NOTES[table.name])
+    return replace(table, note=board.warned(table.note, table.rows))
 
 
 def drawn(folder: Path | None) -> list[Figure]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evoaudit.jsonfile import read_json
-from evoaudit.report import board, load
+from evoaudit.report import board, distrust, load
 from evoaudit.report.load import Inputs, Table
 from evoaudit.report.words import count, listed, number, plain
 
@@ -26,16 +26,18 @@ class Summary:
     numbers: list[tuple[str, str]] = field(default_factory=list)
     simulated: str = ""
     totals: dict[str, Any] = field(default_factory=dict)
+    #: The model that the first sentence names, as its tables do; empty where there is none.
+    leader: str = ""
 
 
 def summarise(inputs: Inputs, tables: dict[str, Table], seed: int | None, name: str) -> Summary:
     """Say what ran, on what, and what came of it."""
     found = Summary()
     _what_ran(found, inputs, seed, name)
-    _questions(found, inputs)
+    _questions(found, inputs, tables)
     _leaders(found, inputs)
     _wrong(found, tables, _manifests((inputs.final,) if inputs.final else ()))
-    _doubtful(found, tables)
+    _doubtful(found, inputs, tables)
     _simulated(found, inputs, tables)
     return found
 
@@ -46,21 +48,30 @@ def _manifests(folders: tuple[Any, ...]) -> list[dict]:
 
 def _what_ran(found: Summary, inputs: Inputs, seed: int | None, name: str) -> None:
     total: dict[str, dict[str, int]] = {}
-    for manifest in _manifests(inputs.normalised):
+    without = []
+    manifests = _manifests(inputs.normalised)
+    for manifest in manifests:
         counts = manifest["counts"]
         for unit, one in {counts["unit"]: counts, **counts.get("others", {})}.items():
             sums = total.setdefault(unit, {"read": 0, "kept": 0, "dropped": 0})
             sums["read"] += one["read"]
             sums["kept"] += one["kept"]
             sums["dropped"] += sum(one["dropped"].values())
-    found.totals |= {"read": total, "sources": len(inputs.normalised)}
+        if counts["unit"] == "trajectory" and not counts["read"]:
+            without.append(plain((manifest.get("config") or {}).get("source") or "one source", 60))
+    sources = len(inputs.normalised) - len(without)
+    found.totals |= {"read": total, "sources": sources}
     drawn = f" with seed {seed}" if seed is not None else ""
     if not inputs.normalised:
         found.ran.append(f"Run {plain(name)}{drawn} read no trajectories; what is below follows from labels and printed figures alone.")
         return
     whole = total.get("trajectory", {"read": 0, "kept": 0, "dropped": 0})
-    read, sources = count(whole["read"], "trajectory", "trajectories"), count(len(inputs.normalised), "source")
-    found.ran.append(f"Run {plain(name)}{drawn} read {read} from {sources}: {whole['kept']:,} kept, {whole['dropped']:,} left out.")
+    read = f"{count(whole['read'], 'trajectory', 'trajectories')} from {count(sources, 'source')}"
+    found.ran.append(f"Run {plain(name)}{drawn} read {read}: {whole['kept']:,} kept, {whole['dropped']:,} left out.")
+    if without:
+        found.ran.append(f"{listed(without)} gave annotations or other records, and no trajectory.")
+    if manifests and all((manifest.get("config") or {}).get("simulated") is False for manifest in manifests):
+        found.ran.append("All are logs of real runs, as given.")
     finer = []
     if "transition" in total:
         finer.append(f"{total['transition']['kept']:,} of {count(total['transition']['read'], 'step')} lie between two usable screens")
@@ -68,21 +79,55 @@ def _what_ran(found: Summary, inputs: Inputs, seed: int | None, name: str) -> No
         finer.append(f"{total['picture']['kept']:,} of {count(total['picture']['read'], 'picture')} could be opened")
     if finer:
         found.ran.append(f"{listed(finer)}; what was left out is listed with its reasons.")
-    found.numbers += [("trajectories read", f"{whole['read']:,}"), ("kept", f"{whole['kept']:,}"), ("left out", f"{whole['dropped']:,}")]
+    found.numbers += [
+        ("trajectories read", f"{whole['read']:,}"),
+        ("kept", f"{whole['kept']:,}"),
+        ("left out in reading", f"{whole['dropped']:,}"),
+    ]
 
 
-def _questions(found: Summary, inputs: Inputs) -> None:
+def _questions(found: Summary, inputs: Inputs, tables: dict[str, Table]) -> None:
     asked = {task: load.length(inputs.mined, task) for task in ("t1", "t2", "t3")}
     found.totals["questions"] = asked
     models = {row["model"] for row in load.rows([inputs.scores], "scores", ("model",))} if load.has(inputs.scores, "scores") else set()
     found.totals["models"] = len(models)
+    solvers = len(models & board.baselines(inputs))
     if inputs.mined:
         parts = [f"{count(n, 'question')} of {task.upper()}" for task, n in asked.items()]
-        answered = f"; {count(len(models), 'model')} answered them" if models else ""
-        found.ran.append(f"From them came {listed(parts)}{answered}.")
+        answered = f"; {board.counted(len(models) - solvers, solvers)} answered them" if models else ""
+        found.ran.append(f"{_origin(inputs)} came {listed(parts)}{answered}.")
         found.numbers.append(("questions", f"{sum(asked.values()):,}"))
-    if models:
-        found.numbers.append(("models", f"{len(models):,}"))
+        found.ran += _sets(inputs)
+    if len(models) > solvers:
+        found.numbers.append(("models", f"{len(models) - solvers:,}"))
+    if solvers:
+        found.numbers.append(("baselines", f"{solvers:,}"))
+
+
+def _origin(inputs: Inputs) -> str:
+    """Say from how many trajectories the questions were cut, and of which sources these are."""
+    sources: dict[str, str] = {}
+    for task in ("t1", "t2", "t3"):
+        if load.has(inputs.mined, task):
+            rows = load.rows([inputs.mined], task, ("trajectory_id", "source"))
+            sources |= {row["trajectory_id"]: row["source"] for row in rows}
+    names = sorted({plain(source or "", 60) for source in sources.values()})
+    if not names:
+        return "From them"
+    few = "only " if len(sources) < board.SMALL else ""
+    return f"From {few}{len(sources):,} of them, " + (f"all of {names[0]}," if len(names) == 1 else f"of {len(names)} sources,")
+
+
+def _sets(inputs: Inputs) -> list[str]:
+    """Name the sets of questions that stand apart from those that are counted."""
+    sizes: dict[str, int] = {}
+    for row in load.rows([inputs.stats], "split_sets", ("set", "count")) if load.has(inputs.stats, "split_sets") else ():
+        sizes[row["set"]] = sizes.get(row["set"], 0) + (row["count"] or 0)
+    if not sizes:
+        return []
+    named = listed(f"{plain(name, 40)} {n:,}" for name, n in sorted(sizes.items()))
+    more = count(sum(sizes.values()), "question")
+    return [f"{more} more, in sets of their own ({named}), can be browsed too; no score or count on this page includes them."]
 
 
 def _leaders(found: Summary, inputs: Inputs) -> None:
@@ -90,8 +135,12 @@ def _leaders(found: Summary, inputs: Inputs) -> None:
     if not rows:
         return
     models = board.competing(rows)
-    found.leading.append(_leading(rows, board.against(inputs, models[0]["model"]) if models else ()))
+    pairs = board.against(inputs, models[0]["model"]) if models else []
+    found.leader = str((models or rows)[0].get("model") or "")
+    found.leading.append(_leading(rows, pairs))
     first = models[0] if models else {}
+    if len(models) > 1 and (ahead := _ahead(first, models[1], pairs)):
+        found.leading.append(ahead)
     if len(models) > 1 and first.get("p_best") is not None:
         said = f"It comes out best in {number(first['p_best'], 1)} % of the resamples"
         if first.get("rank_low") is not None and first.get("rank_high") is not None:
@@ -100,6 +149,19 @@ def _leaders(found: Summary, inputs: Inputs) -> None:
                 f", and the interval of its rank is {low} to {high}" if low != high else f", and its rank is {low} in nearly all of them"
             )
         found.leading.append(said + ".")
+
+
+def _ahead(first: dict, second: dict, pairs: Sequence[dict]) -> str:
+    """Say how far the leader is ahead of the second, with the interval of their difference; empty where that was not tested."""
+    for row in pairs:
+        if {row["model_a"], row["model_b"]} == {first["model"], second["model"]} and None not in (row.get("low"), row.get("high")):
+            turned = row["model_a"] == second["model"]
+            gap, low, high = (-row["difference"], -row["high"], -row["low"]) if turned else (row["difference"], row["low"], row["high"])
+            interval = f"{number(low, 1)} to {number(high, 1)}"
+            return (
+                f"It is {number(gap, 1)} points ahead of the second, {plain(second['model'], 60)} (interval of the difference: {interval})."
+            )
+    return ""
 
 
 def _leading(rows: list[dict], pairs: Sequence[dict] = ()) -> str:
@@ -111,7 +173,8 @@ def _leading(rows: list[dict], pairs: Sequence[dict] = ()) -> str:
     low, high = (first.get(f"{which}_{end}") for end in ("low", "high"))
     if low is not None and high is not None:
         resampled = {"cluster": "trajectories", "evogain": "items"}[which]
-        said += f" (interval over {resampled}: {number(low, 1)} to {number(high, 1)})"
+        warning = board.few(first.get("clusters")) if which == "cluster" else ""
+        said += f" (interval over {resampled}: {number(low, 1)} to {number(high, 1)}{'; ' + warning if warning else ''})"
     name = plain(first.get("model"), 60)
     if not models:
         return f"Only built-in baselines answered; of them {name} scores highest, with {said}."
@@ -145,20 +208,19 @@ def _wrong(found: Summary, tables: dict[str, Table], combined: list[dict]) -> No
             f"{number(row.get('broken'), 0)} belonged to broken tasks."
         )
         found.numbers.append((f"{kind}s wrong", share))
+    if table and not table.n and table.empty and found.totals["sources"]:
+        found.sentences.append(f"No verdict was audited. {table.empty.replace('`', '')}")
     waiting = sum(manifest["counts"]["others"].get("review", {}).get("dropped", {}).get("awaits_review", 0) for manifest in combined)
     if whole and waiting:
         found.sentences.append(f"This is provisional: {count(waiting, 'verdict')} chosen for review await people's labels.")
     found.totals["audited"] = sum(row["n"] for row in whole)
 
 
-def _doubtful(found: Summary, tables: dict[str, Table]) -> None:
+def _doubtful(found: Summary, inputs: Inputs, tables: dict[str, Table]) -> None:
     """Say how many verdicts should be looked at again, and whether ranks change once wrong ones are corrected."""
-    suspects, scores = tables.get("suspects"), tables.get("corrected_scores")
-    if suspects and suspects.n:
-        they = "it is" if suspects.n == 1 else "they are"
-        found.sentences.append(
-            f"Something speaks against {count(suspects.n, 'released verdict')}; {they} listed with what it is, the surest first."
-        )
+    scores = tables.get("corrected_scores")
+    if doubts := distrust.doubts(inputs):
+        found.sentences.append(doubts)
     told = [str(row["rank_change"]) for row in (scores.rows if scores else ()) if row.get("rank_change")]
     if scores and len(told) > 1 and len(scores.rows) == scores.n:
         said = (("changes", "changed"), ("not settled", "not settled"), ("holds", "as released"))
