@@ -218,10 +218,10 @@ def test_a_signal_speaks_against_some_verdicts_only(signal, detail, released, sp
     [
         ({}, "These logs carry no scored verdict (0 of 2 trajectories), so none could be audited."),
         ({"a": "unscored", "b": "error"}, "These logs carry no scored verdict (0 of 2 trajectories), so none could be audited."),
-        ({"a": "fail"}, "Scored but not audited: 1 of 2 trajectories carry a verdict."),
+        ({"a": "fail"}, "Scored but not audited: 1 of 2 trajectories carries a verdict, and none was looked at"),
     ],
 )
 def test_why_nothing_was_audited_is_told_apart(scored, said):
     run = SimpleNamespace(trajectories={"a": None, "b": None}, released=scored)
     assert no_audit(run).startswith(said)
-    assert no_audit(SimpleNamespace(trajectories={}, released={})).startswith("No verdicts were audited in this run")
+    assert no_audit(SimpleNamespace(trajectories={}, released={})).startswith("No verdict was audited in this run")

@@ -23,7 +23,7 @@ KINDS = {
     ),
     "one rater": (
         "Doubted by some raters",
-        "At least one rater spoke against the verdict; the final label upholds it, or there is none yet.",
+        "At least one rater spoke against the verdict, and no final label does.",
     ),
     "signal": ("Contradicted by the log itself", "No person has judged these; something in the log speaks against the verdict."),
     "crashed checker": ("No verdict at all", "The checker crashed. That is no FAIL of the agent."),
@@ -157,8 +157,8 @@ def _made(kind: str, rows: list[dict], shown: dict, goals: Mapping[str, str | No
     grounds = f"Settled: {listed(told_by)}." if told_by else ""
     if kind == "one rater":
         upheld = sum(row.get("label") is not None for row in rows)
-        waiting = [f"{len(rows) - upheld:,} without a final label"] if upheld < len(rows) else []
-        grounds = f"{listed([*([f'{upheld:,} upheld'] if upheld else []), *waiting])}."
+        parts = ((upheld, "upheld by the final label"), (len(rows) - upheld, "without a final label yet"))
+        grounds = f"{listed(f'{n:,} {words}' for n, words in parts if n)}."
     elif kind == "unclear" and (ties := sum(row.get("rule") == TIE for row in rows)):
         grounds = f"{count(ties, 'tie')} among them."
     places = Counter(plain(row.get("benchmark") or "no benchmark", 60) for row in rows)

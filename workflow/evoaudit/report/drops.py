@@ -66,7 +66,7 @@ def meaning(reason: str, unit: str | None) -> str:
         return layout.REASONS[reason]
     bare = str(reason).removeprefix("picture_")
     if bare != reason and (told := meaning(bare, "picture")):
-        return f"of a picture: {told}"
+        return f"one of its pictures: {told}"
     text = explain(reason, unit).text
     return "" if text == reason else text
 

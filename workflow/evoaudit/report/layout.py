@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 
 @dataclass(frozen=True)
 class Page:
@@ -273,6 +275,9 @@ REASONS = {
     "awaits_review": "people have yet to label it",
 }
 
+#: Heading under which the two papers are named.
+PAPERS = "The two papers"
+
 #: Methods in a few lines: (heading, text).
 METHODS = (
     (
@@ -292,25 +297,30 @@ METHODS = (
     ),
     (
         "Intervals",
-        "The interval beside EvoGain, those of ranks and those of differences between models resample whole trajectories, the same for all "
-        "models, and keep every slice’s share: questions cut from one trajectory are right or wrong together. The EvoGUI paper resamples "
-        "items one by one; that interval is too narrow for this, and stands apart, as “items interval”, for comparing with the paper. "
-        "Built-in solvers beside models, and a run of one trajectory, have it alone. Intervals of shares are Wilson’s.",
+        Markup(
+            "The interval beside EvoGain, those of ranks and those of differences between models resample whole trajectories, the same for "
+            "all models, and keep every slice’s share: questions cut from one trajectory are right or wrong together. The paper "
+            '<a href="#papers">EvoGUI</a> resamples items one by one; that interval knows nothing of this, and stands apart, as “items '
+            "interval”, for comparing with the paper. "
+            "Built-in solvers beside models, and a run of one trajectory, have it alone. Intervals of shares are Wilson’s."
+        ),
     ),
     (
         "Audit",
-        "Raters label a sample of verdicts without seeing each other’s labels. Every disagreement, and a drawn part of the agreements, "
-        "goes to people. Agreement of people decides; else the majority; else, where nobody looked again, the judges. The two-phase "
-        "estimate lets the reviewed rows speak for those that nobody reviewed.",
+        Markup(
+            'As the <a href="#papers">CUA audit</a> has it, raters label a sample of verdicts without seeing each other’s labels. Every '
+            "disagreement, and a drawn part of the agreements, goes to people. Agreement of people decides; else the majority; else, where "
+            "nobody looked again, the judges. The two-phase estimate lets the reviewed rows speak for those that nobody reviewed."
+        ),
     ),
     (
         "Simulated data",
         "Trajectories and raters that were simulated are marked so in every table. They test the method and say nothing of any product.",
     ),
     (
-        "The two papers",
-        "“EvoGUI” is EvoGUI: An Evolution-Aware Benchmark for GUI State-Transition Understanding (questions, EvoGain). “CUA audit” is the "
-        "audit of verdicts on computer-use agents, arXiv:2607.28367 (codebook, raters, corrected scores). A table’s reference, such as "
+        PAPERS,
+        "“EvoGUI” is EvoGUI: An Evolution-Aware Benchmark for GUI State-Transition Understanding (questions, EvoGain). “CUA audit” is "
+        "How Benchmarks Mis-Score Computer-Use Agents, arXiv:2607.28367 (codebook, raters, wrong verdicts). A table’s reference, such as "
         "“EvoGUI Table 3”, says where the paper has it.",
     ),
     ("Rounding", "Numbers on this page are rounded. The CSV and Parquet files hold full precision."),

@@ -197,6 +197,7 @@ def _front(
         "rates": distrust.rates(inputs),
         "keys": keys(inputs),
         "methods": layout.METHODS,
+        "papers": layout.PAPERS,
         "downloads": downloads(inputs, found, figures),
         "reasons": [_reason(row) for row in reasons[:REASONS]],
         "n_reasons": left_out.n - len(unaudited) if left_out else 0,
@@ -232,7 +233,8 @@ def _sources(inputs: Inputs, found: Mapping[str, load.Table]) -> list[Source]:
     for folder in inputs.normalised:
         if (folder / "manifest.json").is_file():
             config = read_json(folder / "manifest.json").get("config") or {}
-            flags[str(config.get("source"))] = {True: "simulated", False: "logs of real runs, as given"}.get(config.get("simulated"), "")
+            real = "logs of real runs, as given" if kept.get(str(config.get("source")), {}).get("trajectory") else "of real runs, as given"
+            flags[str(config.get("source"))] = {True: "simulated", False: real}.get(config.get("simulated"), "")
     return [
         Source(plain(name, 60), units.get("trajectory", none), units.get("picture", none), stand.get(name, none), flags.get(name, ""))
         for name, units in kept.items()

@@ -95,7 +95,7 @@ def _questions(found: Summary, inputs: Inputs, tables: dict[str, Table]) -> None
     if inputs.mined:
         parts = [f"{count(n, 'question')} of {task.upper()}" for task, n in asked.items()]
         answered = f"; {board.counted(len(models) - solvers, solvers)} answered them" if models else ""
-        found.ran.append(f"{_origin(inputs)} came {listed(parts)}{answered}.")
+        found.ran.append(f"{_origin(inputs)}: {listed(parts)}{answered}.")
         found.numbers.append(("questions", f"{sum(asked.values()):,}"))
         found.ran += _sets(inputs)
     if len(models) > solvers:
@@ -113,9 +113,10 @@ def _origin(inputs: Inputs) -> str:
             sources |= {row["trajectory_id"]: row["source"] for row in rows}
     names = sorted({plain(source or "", 60) for source in sources.values()})
     if not names:
-        return "From them"
+        return "From these came"
     few = "only " if len(sources) < board.SMALL else ""
-    return f"From {few}{len(sources):,} of them, " + (f"all of {names[0]}," if len(names) == 1 else f"of {len(names)} sources,")
+    cut = count(len(sources), "trajectory", "trajectories")
+    return f"Questions were cut from {few}{cut} of " + (names[0] if len(names) == 1 else f"{len(names)} sources")
 
 
 def _sets(inputs: Inputs) -> list[str]:
@@ -127,7 +128,7 @@ def _sets(inputs: Inputs) -> list[str]:
         return []
     named = listed(f"{plain(name, 40)} {n:,}" for name, n in sorted(sizes.items()))
     more = count(sum(sizes.values()), "question")
-    return [f"{more} more, in sets of their own ({named}), can be browsed too; no score or count on this page includes them."]
+    return [f"Beside these, sets of their own hold {more} ({named}); they can be browsed too, and no score on this page includes them."]
 
 
 def _leaders(found: Summary, inputs: Inputs) -> None:
@@ -209,7 +210,7 @@ def _wrong(found: Summary, tables: dict[str, Table], combined: list[dict]) -> No
         )
         found.numbers.append((f"{kind}s wrong", share))
     if table and not table.n and table.empty and found.totals["sources"]:
-        found.sentences.append(f"No verdict was audited. {table.empty.replace('`', '')}")
+        found.sentences.append(table.empty.replace("`", ""))
     waiting = sum(manifest["counts"]["others"].get("review", {}).get("dropped", {}).get("awaits_review", 0) for manifest in combined)
     if whole and waiting:
         found.sentences.append(f"This is provisional: {count(waiting, 'verdict')} chosen for review await people's labels.")

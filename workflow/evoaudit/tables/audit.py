@@ -21,7 +21,8 @@ from evoaudit.tables.literature import published
 VERDICTS = ("gf", "efn", "broken", "unclear")
 #: Released verdict → audit verdicts that contradict it.
 CONTRADICTS = {"fail": {"efn", "broken"}, "pass": {"gf", "broken"}}
-NO_AUDIT = "No verdicts were audited in this run (`audit` in its config, with judges or labels, asks for that)."
+ASKED = "(`audit` in the config, with judges or labels, asks for that)"
+NO_AUDIT = f"No verdict was audited in this run {ASKED}."
 OUTSIDE = "outside the tiers"
 #: Signal → the label it argues for.
 SIGNALS = {
@@ -179,7 +180,8 @@ def no_audit(run: Run) -> str:
     trajectories = f"{n:,} trajector{'y' if n == 1 else 'ies'}"
     if not scored:
         return f"These logs carry no scored verdict (0 of {trajectories}), so none could be audited."
-    return f"Scored but not audited: {scored:,} of {trajectories} carry a verdict. {NO_AUDIT}"
+    carry = "carries" if scored == 1 else "carry"
+    return f"Scored but not audited: {scored:,} of {trajectories} {carry} a verdict, and none was looked at {ASKED}."
 
 
 def benchmark_order(name: str) -> tuple:

@@ -189,7 +189,7 @@ def _table(
 
 
 _SCORES = "No model was scored in this run; list models in the config."
-_AUDIT = "No verdicts were audited in this run (`audit` in its config, with judges or labels, asks for that)."
+_AUDIT = "No verdict was audited in this run (`audit` in the config, with judges or labels, asks for that)."
 
 _ALL = (
     _table(
