@@ -64,7 +64,7 @@ def test_a_source_without_trajectories_is_no_source_of_them(tmp_path):
         for name, unit in (("web", "trajectory"), ("notes", "row"))
     ]
     kinds = [one.kind for one in page._sources(load.Inputs(stats=tmp_path, normalised=folders), {"ingest": table("ingest", ingest)})]
-    assert kinds == ["logs of real runs, as given", "of real runs, as given"]
+    assert kinds == ["logs of real runs, as given", "annotations of real runs, as given"]
 
 
 def test_where_questions_are_from_and_which_are_not_counted_is_said(tmp_path):
@@ -95,7 +95,7 @@ def test_few_trajectories_are_said_beside_the_interval(n, said):
 def test_models_and_baselines_are_counted_apart(site):
     said = text(section(read(site[1]), "summary"))
     assert "28 models and 2 baselines answered them" in said and "models28 baselines2" in said
-    assert "own pictures, 512 px (28 models and 2 baselines)" in text(section(read(site[1]), "leaderboard"))
+    assert "Listed first: 28 models and 2 baselines;" in text(section(read(site[1]), "leaderboard"))
     assert [board.counted(*n) for n in ((1, 0), (0, 3), (0, 0), (2, 1))] == [
         "1 model",
         "3 baselines",

@@ -233,7 +233,11 @@ def _sources(inputs: Inputs, found: Mapping[str, load.Table]) -> list[Source]:
     for folder in inputs.normalised:
         if (folder / "manifest.json").is_file():
             config = read_json(folder / "manifest.json").get("config") or {}
-            real = "logs of real runs, as given" if kept.get(str(config.get("source")), {}).get("trajectory") else "of real runs, as given"
+            real = (
+                "logs of real runs, as given"
+                if kept.get(str(config.get("source")), {}).get("trajectory")
+                else "annotations of real runs, as given"
+            )
             flags[str(config.get("source"))] = {True: "simulated", False: real}.get(config.get("simulated"), "")
     return [
         Source(plain(name, 60), units.get("trajectory", none), units.get("picture", none), stand.get(name, none), flags.get(name, ""))
