@@ -52,8 +52,8 @@ def test_a_source_without_trajectories_is_no_source_of_them(tmp_path):
     summary._what_ran(found, load.Inputs(stats=tmp_path, normalised=folders), 7, "demo")
     assert found.ran == [
         "Run demo with seed 7 read 3 trajectories from 1 source: 3 kept, 0 left out.",
-        "notes gave annotations or other records, and no trajectory.",
         "All are logs of real runs, as given.",
+        "notes gave annotations or other records, and no trajectory.",
     ]
     assert found.totals["sources"] == 1
     simulated = summary.Summary()

@@ -68,10 +68,10 @@ def _what_ran(found: Summary, inputs: Inputs, seed: int | None, name: str) -> No
     whole = total.get("trajectory", {"read": 0, "kept": 0, "dropped": 0})
     read = f"{count(whole['read'], 'trajectory', 'trajectories')} from {count(sources, 'source')}"
     found.ran.append(f"Run {plain(name)}{drawn} read {read}: {whole['kept']:,} kept, {whole['dropped']:,} left out.")
-    if without:
-        found.ran.append(f"{listed(without)} gave annotations or other records, and no trajectory.")
     if manifests and all((manifest.get("config") or {}).get("simulated") is False for manifest in manifests):
         found.ran.append("All are logs of real runs, as given.")
+    if without:
+        found.ran.append(f"{listed(without)} gave annotations or other records, and no trajectory.")
     finer = []
     if "transition" in total:
         finer.append(f"{total['transition']['kept']:,} of {count(total['transition']['read'], 'step')} lie between two usable screens")
