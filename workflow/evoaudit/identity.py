@@ -25,7 +25,7 @@ FORMAT = {
     "select": 1,
     "replay": 3,
     "combine": 3,
-    "stats": 6,
+    "stats": 7,
     "tables": 3,
     "figures": 4,
     "report": 6,
