@@ -1,5 +1,9 @@
-"""The Slurm profile, on a real Slurm of one node: the same bytes as here, failures that speak, more memory for those who need it."""
+"""The Slurm profile, on a real Slurm of one node: the same bytes as here, failures that speak, more memory for those who need it.
 
+What Slurm does otherwise where it keeps accounts is shown on a node that keeps them too.
+"""
+
+import csv
 import importlib.util
 import os
 import shutil
@@ -22,6 +26,9 @@ NODE = ROOT / "tests" / "slurm_node.sh"
 #: The profile waits as is polite on a cluster that others use too.
 IMPATIENT = ("--slurm-init-seconds-before-status-checks", "1", "--latency-wait", "10")
 
+#: As docs/slurm.md has it.
+ACCOUNTS = "sacct --starttime now-1days --units M --format JobID,State,Elapsed,ReqMem,MaxRSS,Comment%80"
+
 CONFIG = """
 run: {name: small, seed: 3}
 sources:
@@ -43,29 +50,40 @@ report: {max_items: 4}
 """
 
 
-def missing() -> str | None:
+def missing(accounting: bool) -> str | None:
     """Say what this machine lacks for running jobs on a Slurm of its own."""
     if importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
         return "Snakemake's Slurm executor is not installed: make slurm"
     for program in ("slurmctld", "slurmd", "sbatch", "munged"):
         if shutil.which(program) is None:
             return f"{program} is not installed; Debian has slurmctld, slurmd, slurm-client and munge"
+    for program in ("slurmdbd", "mariadbd", "mariadb-install-db", "mariadb") if accounting else ():
+        if shutil.which(program) is None:
+            return f"{program} is not installed; Debian has slurmdbd, mariadb-server-core and mariadb-client-core"
     return None if os.geteuid() == 0 else "only root can start a node"
 
 
-@pytest.fixture(scope="module")
-def node() -> Iterator[Path]:
-    """A Slurm of one node, for as long as these tests run."""
-    if reason := missing():
+@pytest.fixture(scope="module", params=[False], ids=["alone"])
+def node(request) -> Iterator[Path]:
+    """A Slurm of one node, for as long as these tests run; it keeps accounts for those that ask for it."""
+    if reason := missing(request.param):
         pytest.skip(reason)
     folder = Path(tempfile.mkdtemp(prefix="slurm-node-"))
     folder.chmod(0o755)  # munge refuses a socket that others cannot reach
     try:
-        subprocess.run([NODE, "start", folder], check=True, timeout=120)
+        subprocess.run([NODE, "start", folder, *["accounting"] * request.param], check=True, timeout=120)
         yield folder
     finally:
         subprocess.run([NODE, "stop", folder], check=True, timeout=120)
         shutil.rmtree(folder)
+
+
+#: Tests of what could differ where Slurm keeps accounts. Pytest runs all that want the one node before those that want the other.
+with_and_without_accounts = pytest.mark.parametrize("node", [False, True], ids=["alone", "accounting"], indirect=True)
+
+
+def keeps_accounts(node: Path) -> bool:
+    return (node / "slurmdbd.conf").exists()
 
 
 def command(folder: Path, *words: str, snakefile: Path = ROOT / "Snakefile") -> list[str]:
@@ -113,6 +131,17 @@ def queued(field: str = "%A") -> list[str]:
     return subprocess.run(["squeue", "--noheader", f"--format={field}"], capture_output=True, text=True, check=True).stdout.split()
 
 
+def kept() -> list[dict[str, str]]:
+    """Return Slurm's accounts of jobs and their steps, as soon as they say of none that it runs."""
+    end = time.monotonic() + 30
+    while True:
+        done = subprocess.run([*ACCOUNTS.split(), "--format=Account,WorkDir", "--parsable2"], capture_output=True, text=True, check=True)
+        rows = list(csv.DictReader(done.stdout.splitlines(), delimiter="|"))
+        if not [row for row in rows if row["State"] in ("PENDING", "RUNNING")] or time.monotonic() > end:
+            return rows
+        time.sleep(0.5)
+
+
 def said(done: subprocess.CompletedProcess) -> str:
     return done.stdout[-4000:] + done.stderr[-8000:]
 
@@ -122,6 +151,16 @@ def finished(node, tmp_path_factory) -> Path:
     """A small run, finished on Slurm."""
     folder = tmp_path_factory.mktemp("on-slurm")
     done = evoaudit_on_slurm(folder)
+    assert done.returncode == 0, said(done)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory) -> Path:
+    """The same run, finished here."""
+    folder = tmp_path_factory.mktemp("here")
+    (folder / "small.yaml").write_text(CONFIG)
+    done = run(folder, "--cores", "2", "--configfile", str(folder / "small.yaml"))
     assert done.returncode == 0, said(done)
     return folder
 
@@ -157,13 +196,27 @@ def test_partition_and_account_are_those_sbatch_goes_by(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_run_on_slurm_has_the_bytes_of_a_run_here(finished, tmp_path, capsys):
-    shutil.copy(finished / "small.yaml", tmp_path)
-    here = run(tmp_path, "--cores", "2", "--configfile", str(tmp_path / "small.yaml"))
-    assert here.returncode == 0, said(here)
+@with_and_without_accounts
+def test_a_run_on_slurm_has_the_bytes_of_a_run_here(finished, local, capsys):
     assert main(["verify", "--results", str(finished / "results")]) == 0
-    differs = main(["verify", "--results", str(tmp_path / "results"), "--against", str(finished / "results")])
+    differs = main(["verify", "--results", str(local / "results"), "--against", str(finished / "results")])
     assert differs == 0, capsys.readouterr().out
+
+
+@pytest.mark.slow
+@with_and_without_accounts
+def test_accounts_say_what_each_rule_took_where_they_are_kept(node, finished):
+    if not keeps_accounts(node):
+        done = subprocess.run(ACCOUNTS.split(), capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and "accounting storage is disabled" in done.stderr
+        return
+    rows = kept()
+    mine = {row["JobID"]: row for row in rows if row["WorkDir"] == str(finished)}
+    assert {one: row["Comment"] for one, row in mine.items()} == dict(line.split() for line in jobs("%A %k") if line.split()[0] in mine)
+    assert {"rule_labels_combine_select_review"} < {row["Comment"] for row in mine.values()}
+    assert {row["State"] for row in mine.values()} == {"COMPLETED"}
+    measured = {row["JobID"].split(".")[0] for row in rows if "." in row["JobID"] and float(row["MaxRSS"].removesuffix("M") or 0) > 50}
+    assert measured >= mine.keys()
 
 
 @pytest.mark.slow
@@ -183,15 +236,46 @@ def test_short_chains_are_one_job_each(finished):
 
 
 @pytest.mark.slow
-def test_a_failing_job_shows_its_log(finished):
+@with_and_without_accounts
+def test_a_failing_job_shows_its_log(node, finished):
     wrong = CONFIG.replace("calibration: 1", "quotas: {sim-webarna: 2}")
     done = evoaudit_on_slurm(finished, "sample", "--retries", "0", config=wrong)
     assert done.returncode == 1
     assert "audit.quotas: sim-webarna: no trajectory belongs to this benchmark" in done.stdout + done.stderr, said(done)
     assert "Traceback" not in done.stderr
+    if keeps_accounts(node):
+        assert [row["State"] for row in kept() if row["Comment"].startswith("rule_draw_sample")][-1] == "FAILED"
 
 
 @pytest.mark.slow
+@with_and_without_accounts
+def test_a_job_that_somebody_cancels_ends_the_run(node, tmp_path):
+    long = rules(
+        tmp_path,
+        """
+rule mine:
+    output: "done.txt"
+    shell: "sleep 300"
+""",
+    )
+    words = ["--workflow-profile", str(PROFILE), *IMPATIENT, "--retries", "0"]
+    with (tmp_path / "said.txt").open("w") as heard:
+        process = subprocess.Popen(command(tmp_path, *words, snakefile=long), env=environment(), stdout=heard, stderr=heard)
+    try:
+        while process.poll() is None and queued("%T") != ["RUNNING"]:
+            time.sleep(0.2)
+        subprocess.run(["scancel", *queued()], check=True)
+        assert process.wait(timeout=120) == 1
+    finally:
+        process.kill()
+    text = (tmp_path / "said.txt").read_text()
+    assert "SLURM status is: 'CANCELLED'" in text, text
+    if keeps_accounts(node):  # by another name, which Snakemake would not know
+        assert [row["State"] for row in kept() if row["WorkDir"] == str(tmp_path)] == ["CANCELLED by 0"]
+
+
+@pytest.mark.slow
+@with_and_without_accounts
 def test_what_runs_out_of_memory_is_tried_again_with_more(node, tmp_path):
     hungry = rules(
         tmp_path,
@@ -206,6 +290,9 @@ rule mine:
     done = on_slurm(tmp_path, "--set-resources", "mine:mem_mb=600*attempt", snakefile=hungry)
     assert done.returncode == 0, said(done)
     assert (tmp_path / "asked.txt").read_text().split() == ["600", "1200"]
+    if keeps_accounts(node):
+        tries = [(row["ReqMem"], row["State"]) for row in kept() if row["WorkDir"] == str(tmp_path)]
+        assert tries == [("600M", "FAILED"), ("1200M", "COMPLETED")]
 
 
 @pytest.mark.slow
@@ -243,6 +330,26 @@ rule mine:
     assert "k-123" not in done.stdout + done.stderr
     wrong = on_slurm(tmp_path, "--forceall", "--retries", "0", snakefile=curious, SBATCH_PARTITION="nowhere")
     assert wrong.returncode == 1 and "invalid partition" in wrong.stderr, said(wrong)
+
+
+@pytest.mark.slow
+@with_and_without_accounts
+def test_an_account_is_charged_where_there_are_some_and_refused_where_not(node, tmp_path):
+    quick = rules(
+        tmp_path,
+        """
+rule mine:
+    output: "done.txt"
+    shell: "echo > {output}"
+""",
+    )
+    if keeps_accounts(node):
+        done = on_slurm(tmp_path, snakefile=quick, SBATCH_ACCOUNT="lab")
+        assert done.returncode == 0, said(done)
+        assert [row["Account"] for row in kept() if row["WorkDir"] == str(tmp_path)] == ["lab"]
+    wrong = on_slurm(tmp_path, "--forceall", "--retries", "0", snakefile=quick, SBATCH_ACCOUNT="nobody")
+    assert wrong.returncode == 1, said(wrong)
+    assert ("account nobody appears to be invalid" in wrong.stderr) == keeps_accounts(node), said(wrong)
 
 
 @pytest.mark.slow
