@@ -31,7 +31,7 @@ nightly: oracles slurm
 	$(BIN)/pytest -m "slow or not slow"
 	$(MAKE) fuzz
 
-# The tests that start a Slurm of one node on this machine; part of nightly.
+# The tests that start a Slurm of one node on this machine; part of nightly. docs/slurm.md names the packages they need.
 slurm-tests: slurm
 	$(BIN)/pytest tests/test_slurm.py -m "slow or not slow"
 

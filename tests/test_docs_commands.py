@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import test_docs
+import test_slurm
 import yaml
 from made_replay import payload
 from model_server import Call, ModelServer, Reply, good
@@ -40,6 +41,7 @@ NOT_RUN = {
     "export SBATCH_PARTITION=NAME": _SLURM,
     "export SBATCH_ACCOUNT=NAME": _SLURM,
     "snakemake --workflow-profile profiles/slurm --configfile mine.yaml": _SLURM,
+    test_slurm.ACCOUNTS: _SLURM,
     "snakemake download --cores 4 --configfile mine.yaml": _HUB,
     "snakemake download --cores 8 --configfile config/paper.yaml": _HUB,
     "snakemake --cores 8 --configfile config/paper.yaml": _HUB,
