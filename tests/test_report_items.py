@@ -79,6 +79,12 @@ def item_is(one, id: str) -> None:
     sync_api.expect(one.page.locator("#item")).to_have_attribute("data-item", id)
 
 
+def tab_is(one, place: int) -> None:
+    """Choose a way of asking and wait until the item is shown so."""
+    one.page.locator(".tabs button").nth(place).click()
+    sync_api.expect(one.page.locator(".tabs button").nth(place)).to_have_attribute("aria-pressed", "true")
+
+
 # What is shown of an item.
 
 
@@ -98,7 +104,7 @@ def test_an_item_is_shown_as_it_was_asked_with_every_answer(at):
     assert outcomes["babbler"][0] == "unusable" and outcomes["random (1)"][:2] == outcomes["random (2)"][:2] == ["wrong", "A"]
     assert [row[1] for row in rows] == ["right", "wrong", "unusable", "no answer", "wrong", "wrong"]
     assert "refused" in rows[3][4] and rows[0][4] == '{"answer": "B", "confidence": 0.75}'
-    assert "1 of 4 answers right, 1 wrong, 1 unusable, 1 missing" in one.page.text_content("#item h3")
+    assert "1 of 3 models right, 1 wrong, 1 unusable, 1 without an answer" in one.page.text_content("#item h3")
     assert one.faults == []
 
 
@@ -108,7 +114,7 @@ def test_the_prompt_is_the_one_that_was_sent(at):
     said = prompts.render(prompts.shipped()["t3"], items()["t3"][1])
     texts = [part.text for message in said for part in message.parts if isinstance(part, prompts.Text)]
     assert one.page.locator("#item .prompt pre").all_text_contents() == texts
-    one.page.click(".tabs button:nth-child(2)")
+    tab_is(one, 1)
     one.press("p")
     shows(one, "#item details.prompts", "not quite the words that were sent")
 
@@ -121,7 +127,7 @@ def test_the_way_most_models_were_asked_comes_first_and_other_picture_sizes_are_
     one = at("item=t3-0", built(tmp_path, made))
     assert one.page.locator(".tabs button").all_text_contents() == ["own pictures, 512 px", "own pictures, 256 px"]
     assert "models saw the same screens" not in one.page.text_content("#item")
-    one.page.click(".tabs button:nth-child(2)")
+    tab_is(one, 1)
     assert "those of 512 px; asked this way, models saw the same screens at up to 256 px" in one.page.text_content("#item")
     assert one.page.locator("#item tbody tr").count() == 1 and one.faults == []
 
@@ -134,15 +140,15 @@ def test_each_condition_shows_the_pictures_it_sent(at):
     ]
     shot = "#item figure"
     own = one.page.eval_on_selector_all(f"{shot} img", SOURCES)
-    tabs.nth(1).click()
+    tab_is(one, 1)
     assert one.page.locator(f"{shot} .black").count() == 2 and one.page.locator(f"{shot} img").count() == 0
-    tabs.nth(2).click()
+    tab_is(one, 2)
     assert one.page.locator(shot).count() == 0 and "No pictures were shown" in one.page.text_content("#item")
-    tabs.nth(3).click()
+    tab_is(one, 3)
     lent = one.page.eval_on_selector_all(f"{shot} img", SOURCES)
     assert "item=t2-2" in one.page.get_attribute("#item .answer a", "href")
     assert len(lent) == 2 and not set(lent) & set(own) and "of another item" in one.page.text_content(shot + " >> nth=0")
-    tabs.nth(4).click()
+    tab_is(one, 4)
     assert one.page.eval_on_selector_all(f"{shot} img", SOURCES) == own[1:]
     assert one.faults == []
 
@@ -253,6 +259,56 @@ def test_an_address_holds_what_is_shown(at, fragment, ids, item):
     assert listed(one) == ids and opened(one) == item and one.faults == []
 
 
+def test_the_way_of_asking_that_is_looked_at_is_in_the_address_and_back_undoes_it(at, run, tab):
+    one = at("item=t2-1")
+    tab_is(one, 1)
+    assert "as=black-512" in one.page.url and one.page.input_value("#as") == "black-512"
+    assert one.page.evaluate("document.activeElement.textContent") == "black pictures, 512 px"
+    other = tab(run, fragment="#" + one.page.url.split("#")[1])
+    assert opened(other) == "t2-1" and other.page.locator("#item .black").count() == 2
+    one.page.go_back()
+    sync_api.expect(one.page.locator(".tabs [aria-pressed=true]")).to_have_text("own pictures, 512 px")
+    assert opened(one) == "t2-1" and one.page.locator("#item .black").count() == 0
+    tab_is(one, 1)
+    tab_is(one, 0)
+    assert "as=" not in one.page.url
+    first = at("as=full-512&item=t2-1")
+    assert first.page.input_value("#as") == "" and one.faults == other.faults == first.faults == []
+
+
+def test_where_nothing_is_as_the_filters_ask_both_panes_say_so_and_offer_to_clear_them(at):
+    one = at("filter=wrong-by-all&q=number+0")
+    assert listed(one) == [] and one.page.text_content("#item h2") == "Wrong by all: none"
+    one.page.get_by_role("button", name="Clear the filters").nth(1).click()
+    shows(one, "#matching", "14 items")
+    assert one.page.text_content("#item h2") == "14 items" and one.page.evaluate("document.activeElement.id") == "clear"
+    one.page.fill("#q", "no such words")
+    assert one.page.text_content("#item h2") == "None"
+    one.page.locator("#rest button").click()
+    shows(one, "#matching", "14 items")
+    assert one.faults == []
+
+
+def test_how_many_models_were_asked_stands_beside_the_outcomes(at):
+    one = at("as=black-512")
+    assert one.page.text_content("#counted") == "One model was asked this way, all-but-three: “by all” is that one."
+    assert one.page.locator("#as option").first.text_content() == "own pictures, 512 px (4 models)"
+    one.page.select_option("#as", "")
+    shows(one, "#counted", "4 models were asked this way")
+
+
+def test_a_model_asked_several_times_counts_once_in_the_list_and_on_the_item(at, tmp_path):
+    one = at("item=t3-1", built(tmp_path, write(tmp_path, ("random",), conditions=())))
+    assert "0 of 1 right" in one.page.text_content("#rows [aria-current]")
+    assert "0 of 1 model right, 1 wrong; 2 answers: of several by one model, the first counts" in one.page.text_content("#item h3")
+
+
+def test_the_navigation_is_that_of_the_other_pages(at):
+    one = at()
+    links = one.page.eval_on_selector_all("nav.site a", "all => all.map((a) => [a.getAttribute('href'), a.getAttribute('aria-current')])")
+    assert links[0] == ["../index.html", None] and ["../items/index.html", "page"] in links and ["../data.html", None] in links
+
+
 def test_back_and_forward_go_through_filters_and_items(at):
     one = at()
     one.page.select_option("#question", "t3")
@@ -291,6 +347,35 @@ def test_keys_move_search_and_close(at):
     one.press("ArrowUp")
     assert one.page.evaluate("document.activeElement.dataset.item") == one.page.get_attribute("#rows [aria-current]", "data-item")
     assert one.faults == []
+
+
+def focus(one) -> str:
+    return one.page.evaluate("(({tagName, textContent}) => `${tagName} ${textContent}`)(document.activeElement)")
+
+
+def test_focus_goes_into_the_item_that_is_opened_and_back_to_its_row(at):
+    one = at("task=t3")
+    one.page.focus("#rows li:nth-child(2) a")
+    item_is(one.press("Enter"), "t3-1")
+    assert focus(one).startswith("H2 T3 · long skip")
+    one.press("Tab")
+    assert one.page.evaluate("document.querySelector('#item').contains(document.activeElement)")
+    one.press("Escape")
+    sync_api.expect(one.page.locator("#item .welcome")).to_be_visible()
+    assert one.page.evaluate("document.activeElement.dataset.item") == "9"
+    one.press("Enter")
+    item_is(one, "t3-1")
+    one.page.go_back()
+    sync_api.expect(one.page.locator("#rows li:nth-child(2) a")).to_be_focused()
+    one.press("ArrowDown")
+    item_is(one, "t3-2")
+    assert one.page.evaluate("document.activeElement.dataset.item") == "10"
+    one.page.get_by_role("button", name="Next").focus()
+    item_is(one.press("Enter"), "t3-3")
+    assert focus(one) == "BUTTON Next"
+    one.page.evaluate("document.activeElement.blur()")
+    item_is(one.press("j"), items()["t3"][4]["instance_id"])
+    assert focus(one).startswith("H2 ") and one.faults == []
 
 
 # Bad input.
@@ -478,6 +563,12 @@ def test_further_sets_stand_beside_the_papers(at, tmp_path):
     one.page.click("#clear")
     shows(one, "#matching", "28 items")
     assert "Wrong by all 6" in one.page.text_content("#outcomes") and one.faults == []
+    assert one.page.locator("#set option").all_text_contents() == ["all (28)", "leaderboard (14)", "desktop (14)"]
+    assert one.page.text_content("#sets-told") == "leaderboard: 14; other sets: 14"
+    assert one.page.locator("#rows .tag").all_text_contents() == ["leaderboard"] * 14 + ["desktop"] * 14
+    one.page.select_option("#set", "-")
+    shows(one, "#matching", "14 of 28 items")
+    assert set(one.page.locator("#rows .tag").all_text_contents()) == {"leaderboard"} and "set=-" in one.page.url
 
 
 def stage(root: Path) -> Path:

@@ -28,7 +28,7 @@ FORMAT = {
     "stats": 7,
     "tables": 3,
     "figures": 4,
-    "report": 6,
+    "report": 7,
     "export": 4,
 }
 

@@ -26,6 +26,7 @@ from evoaudit.places import ITEMS, trajectory_page
 from evoaudit.probes.vocabulary import vocabulary_of
 from evoaudit.report import inline, questions
 from evoaudit.report.answers import NOT_ASKED, Asking, Said, Scores, names_of
+from evoaudit.report.site import pages
 from evoaudit.report.slugs import slugs
 from evoaudit.report.words import plain
 from evoaudit.review.scripts import FILES, data_script
@@ -120,7 +121,7 @@ def build(
         _deliver(under, f"scores-{place}", _outcomes(group, made, models))
     page = inline.render(
         TEMPLATE,
-        {"name": plain(name, 80), "n": counts["items"], "simulated": _simulated(made)},
+        {"name": plain(name, 80), "n": counts["items"], "simulated": _simulated(made), "site_pages": pages(items=True), "here": ITEMS},
         style="items.css",
         script=(FILES, "items.js"),
         images=IMAGES,

@@ -15,7 +15,7 @@ from evoaudit.report import board, cases, distrust, drops, layout, load, models,
 from evoaudit.report import summary as summaries
 from evoaudit.report.load import Inputs
 from evoaudit.report.pictures import want_originals, want_prepared
-from evoaudit.report.site import Site
+from evoaudit.report.site import Site, pages
 from evoaudit.report.thumbs import Thumbs
 from evoaudit.report.words import plain, settings
 
@@ -124,7 +124,7 @@ def build(
     summary = summaries.summarise(inputs, found, seed, name)
     told = models.Models(inputs, found, draw, items=items, limit=max_items)
     figures = drawn(inputs.figures)
-    site = Site(folder, plain(name, 80), plain(title or f"EvoAudit: {name}", 200), summary.simulated, _pages(found, items))
+    site = Site(folder, plain(name, 80), plain(title or f"EvoAudit: {name}", 200), summary.simulated, pages(items))
     boards = board.boards(inputs, told.pages, LINES)
     front = _front(inputs, found, figures, summary, boards)
     front["summary"] = linked(summary, told.pages)
@@ -156,16 +156,6 @@ def linked(summary: summaries.Summary, pages: Mapping[str, str]) -> summaries.Su
     if not found:
         return summary
     return replace(summary, leading=[Markup('{}<a href="{}"><bdi>{}</bdi></a>{}').format(before, href, name, after), *others])
-
-
-def _pages(found: Mapping[str, load.Table], items: bool) -> tuple[tuple[str, str], ...]:
-    """Return (file, word) of every page the navigation lists."""
-    listed = [("index.html", "Overview")]
-    for id, page in layout.PAGES.items():
-        if id == "data" and items:
-            listed.append((ITEMS, "Browse questions"))
-        listed.append((page.file, page.word))
-    return tuple(listed)
 
 
 def _fitting(weight: int, render: Callable[[int], str]) -> str:

@@ -5,11 +5,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evoaudit.report import cases, inline
+from evoaudit.places import ITEMS
+from evoaudit.report import cases, inline, layout
 from evoaudit.report.thumbs import Thumb
 from evoaudit.report.words import code, count
 
 TEMPLATES = Path(__file__).parent / "templates"
+
+
+def pages(items: bool) -> tuple[tuple[str, str], ...]:
+    """Return (file, word) of every page the navigation lists; ``items`` says whether single questions have one."""
+    listed = [("index.html", "Overview")]
+    for id, page in layout.PAGES.items():
+        if id == "data" and items:
+            listed.append((ITEMS, "Browse questions"))
+        listed.append((page.file, page.word))
+    return tuple(listed)
 
 
 @dataclass(frozen=True)

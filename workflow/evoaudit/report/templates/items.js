@@ -17,6 +17,8 @@ const TASKS = {
   1: ["T1", "In which order were these screens seen?"], 2: ["T2", "Which action led from the first screen to the second?"],
   3: ["T3", "Which screen, A or B, follows from the first?"],
 };
+// The set without a name, which the leaderboard counts; no other can be called so.
+const PAPER = "-", LEADERBOARD = "leaderboard";
 const KINDS = {cross: "cross-trajectory", same_domain: "same domain", long_skip: "long skip"};
 const PLAIN = {item: "", task: "", kind: "", domain: "", source: "", set: "", q: "", as: "", filter: "", model: "", is: "", model2: "", is2: "", sort: ""};
 
@@ -59,7 +61,7 @@ function read() {
     if (!index.models.some((one) => one.slug === next[model])) next[model] = "";
     next[is] = next[model] ? (IS.has(next[is]) ? next[is] : model === "model" ? "wrong" : "right") : "";
   }
-  if (!groupsByName.has(next.as)) next.as = "";
+  if (!groupsByName.get(next.as)) next.as = "";  // unknown, or the first, which needs no name
   return next;
 }
 
@@ -87,15 +89,15 @@ function go(changes, instead = false) {
 let groupsByName = new Map();
 const groupName = (group) => `${group.condition}-${group.side}`;
 const groupNow = () => groupsByName.get(state.as) ?? 0;
+// Solvers that understand nothing are counted only where there is nobody else.
+const people = (places) => { const some = places.filter((model) => !index.models[model].baseline); return some.length ? some : places; };
 
 async function outcomesOf(place) {
   if (asked.has(place) || !index.groups.length) return asked.get(place);
   const texts = await load(`scores-${place}`);
   const n = ids.length, group = index.groups[place], by = new Map();
   group.models.forEach((model, row) => by.set(index.models[model].slug, texts[row]));
-  // Solvers that understand nothing are counted only where there is nobody else.
-  const people = group.models.filter((model) => !index.models[model].baseline);
-  const counted = people.length ? people : group.models;
+  const counted = people(group.models);
   const right = new Uint16Array(n), answered = new Uint16Array(n), all = new Uint16Array(n), flags = new Uint8Array(n);
   for (const model of counted) {
     const text = by.get(index.models[model].slug);
@@ -126,7 +128,7 @@ function compute() {
   const one = asked.get(groupNow()), n = ids.length, words = state.q.trim().toLowerCase().split(/\s+/).filter(Boolean);
   const hits = words.length ? lower.map((goal) => words.every((word) => goal.includes(word))) : null;
   const kind = state.kind ? index.kinds.indexOf(state.kind) : -1, domain = state.domain ? index.domains.indexOf(state.domain) : -1;
-  const source = state.source ? index.sources.indexOf(state.source) : -1, set = state.set ? index.sets.indexOf(state.set) : -1;
+  const source = state.source ? index.sources.indexOf(state.source) : -1, set = state.set ? index.sets.indexOf(state.set === PAPER ? "" : state.set) : -1;
   const task = state.task.replace(/^t/i, "");
   const wanted = state.filter ? OUTCOMES.get(state.filter)[0] : 0;
   const column = (slug) => (slug && one ? one.by.get(slug) || " ".repeat(n) : "");
@@ -172,6 +174,9 @@ function drawCounts({all, counts, by}) {
     buttons[place].textContent = `${words} ${(place ? counts[place - 1] : all).toLocaleString("en")}`;
     buttons[place].setAttribute("aria-pressed", String(state.filter === name));
   });
+  const group = index.groups[groupNow()], models = group ? people(group.models) : [];
+  byId("counted").textContent = models.length === 1 ? `One model was asked this way, ${index.models[models[0]].name}: “by all” is that one.`
+    : `${models.length.toLocaleString("en")} models were asked this way.`;
   for (const [place, id] of ["is", "is2"].entries()) {
     byId(id).disabled = !state[place ? "model2" : "model"];
     [...IS.values()].forEach(([codes, words], option) => {
@@ -197,6 +202,7 @@ const questionOf = (kind) => [...byId("question").options].map((one) => one.valu
 // ---- the list
 
 const kindOf = (item) => { const kind = index.kinds[index.kind[item]]; return KINDS[kind] || kind; };
+const setOf = (item) => (index.set.length ? index.sets[index.set[item]] || LEADERBOARD : "");
 const goalOf = (item) => (index.goal[item] < 0 ? "" : index.goals[index.goal[item]]);
 const link = (item) => address({...state, item: ids[item]});
 
@@ -211,6 +217,7 @@ function bar(right, answered) {
 function row(item) {
   const one = asked.get(groupNow());
   const what = make("span", {class: "what"}, make("b", {}, TASKS[index.tasks[item]][0]), ` ${kindOf(item)}`, index.domain[item] < 0 ? "" : ` · ${index.domains[index.domain[item]]}`);
+  if (setOf(item)) what.append(" ", make("span", {class: "tag"}, setOf(item)));
   const score = make("span", {class: "score"});
   if (one && one.all[item]) {
     score.append(one.answered[item] ? `${one.right[item]} of ${one.answered[item]} right` : "no answers");
@@ -224,6 +231,12 @@ function row(item) {
 function button(words, action) {
   const made = make("button", {type: "button", class: "more"}, words);
   made.addEventListener("click", action);
+  return made;
+}
+
+function clearing() {
+  const made = make("button", {type: "button"}, "Clear the filters");
+  made.addEventListener("click", clear);
   return made;
 }
 
@@ -251,7 +264,7 @@ function drawList(from = 0) {
   byId("rows").start = from + 1;
   begun = shown = from;
   drawRows();
-  if (!found.length) byId("rest").replaceChildren(make("p", {class: "more"}, ids.length ? "No item is like this. Clear a filter." : "No items were mined in this run."));
+  if (!found.length) byId("rest").replaceChildren(make("p", {class: "more"}, ids.length ? "No item is like this. " : "No items were mined in this run.", ids.length ? clearing() : ""));
 }
 
 // The row of a place among those found, if it is on the page.
@@ -354,12 +367,19 @@ function answers(part, ask, task) {
   return make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Every model’s answer"}, make("table", {}, make("thead", {}, head), body));
 }
 
+// Counts as in the list: each model by its first answer, shares of those that answered.
 function tally(ask) {
-  const people = ask.answers.filter((one) => !index.models[one[0]].baseline), counted = people.length ? people : ask.answers;
-  const n = (codes) => counted.filter((one) => codes.includes(one[2])).length;
-  const parts = [`${n("1")} of ${count(counted.length, "answer")} right`];
-  for (const [codes, words] of [["a", "right in action alone"], ["0", "wrong"], ["x", "unusable"], ["-", "missing"]]) if (n(codes)) parts.push(`${n(codes)} ${words}`);
-  return parts.join(", ");
+  const counted = new Set(people(ask.answers.map((one) => one[0]))), first = new Map();
+  let all = 0;
+  for (const [model, run, code] of ask.answers) {
+    if (!counted.has(model) || code === " ") continue;
+    all++;
+    if (!first.has(model) || run < first.get(model)[0]) first.set(model, [run, code]);
+  }
+  const n = (codes) => [...first.values()].filter(([, code]) => codes.includes(code)).length;
+  const parts = [first.size > n("-") ? `${n("1")} of ${count(first.size - n("-"), "model")} right` : "no answers"];
+  for (const [codes, words] of [["a", "right in action alone"], ["0", "wrong"], ["x", "unusable"], ["-", "without an answer"]]) if (n(codes)) parts.push(`${n(codes)} ${words}`);
+  return parts.join(", ") + (all > first.size ? `; ${all} answers: of several by one model, the first counts` : "");
 }
 
 function prompt(part, one, ask) {
@@ -405,10 +425,10 @@ function fill(node, item, part, one, eager = false) {
   const task = index.tasks[item], [name, ask_] = TASKS[task], place = found.indexOf(item);
   const heading = make("h2", {tabindex: "-1"}, `${name} · ${kindOf(item)}`, make("span", {class: "soft"}, ` ${ask_}`));
   if (index.simulated[item] === "1") heading.append(" ", make("span", {class: "tag sim"}, "simulated"));
-  if (index.set.length && index.sets[index.set[item]]) heading.append(" ", make("span", {class: "tag"}, `set ${index.sets[index.set[item]]}`));
+  if (setOf(item)) heading.append(" ", make("span", {class: "tag"}, `set ${setOf(item)}`));
   const moves = make("div", {class: "moves"});
   const move = (words, action, disabled) => {
-    const made = make("button", {type: "button", disabled: disabled ? "" : false}, words);
+    const made = make("button", {type: "button", disabled: disabled ? "" : false, "data-move": words.replace(/\W/g, "")}, words);
     made.addEventListener("click", action);
     moves.append(made);
     return made;
@@ -433,11 +453,8 @@ function fill(node, item, part, one, eager = false) {
   const now = one.asked.find((ask) => ask.group === groupNow()) || one.asked[0];
   const tabs = make("div", {class: "tabs", role: "group", "aria-label": "How it was asked"});
   for (const ask of one.asked.length > 1 ? one.asked : []) {
-    const made = make("button", {type: "button", "aria-pressed": String(ask === now), title: index.groups[ask.group].shows}, groupWords(index.groups[ask.group]));
-    made.addEventListener("click", () => {
-      for (const other of tabs.children) other.setAttribute("aria-pressed", String(other === made));
-      draw(ask);
-    });
+    const made = make("button", {type: "button", "aria-pressed": String(ask === now), "data-move": `as-${ask.group}`, title: index.groups[ask.group].shows}, groupWords(index.groups[ask.group]));
+    made.addEventListener("click", () => go({as: ask.group ? groupName(index.groups[ask.group]) : ""}));
     tabs.append(made);
   }
   node.replaceChildren(make("div", {class: "head"}, heading, moves), goal, tabs, body, make("h3", {}, "Provenance"), facts(part, item, one));
@@ -458,52 +475,61 @@ async function show(item, focus) {
   }
   const at = partOf(item), part = await load(`part-${at}`);
   if (turn !== opening) return;
+  const within = byId("item").contains(document.activeElement) ? document.activeElement.dataset.move || "heading" : "";
+  const same = byId("item").dataset.item === ids[item];
   const heading = fill(byId("item"), item, part, part.items[item - index.parts[at]]);
   document.title = `${TASKS[index.tasks[item]][0]} ${goalOf(item).slice(0, 60)} · ${title}`;
-  byId("item").scrollTop = 0;
+  if (!same) byId("item").scrollTop = 0;
   byId("item").dataset.item = ids[item];
   const place = found.indexOf(item);
   byId("said").textContent = `${TASKS[index.tasks[item]][0]}, ${kindOf(item)}${place < 0 ? "" : `, ${place + 1} of ${found.length}`}: ${goalOf(item).slice(0, 80)}`;
-  if (focus) heading.focus({preventScroll: true});
+  const move = focus || within, button = move && byId("item").querySelector(`[data-move="${move}"]:not(:disabled)`);
+  if (move) (button || heading).focus({preventScroll: true});
   if (document.body.classList.contains("open") && matchMedia("(max-width: 62rem)").matches) scrollTo(0, 0);
 }
 
 function welcome() {
   delete byId("item").dataset.item;
   if (state.item) return [make("div", {class: "welcome"}, make("h2", {}, "No such item"), make("p", {}, "This run has no item ", make("code", {}, make("bdi", {}, state.item)), "."))];
+  if (!found.length && ids.length) {
+    const asked = state.filter ? OUTCOMES.get(state.filter)[1] : "";
+    return [make("div", {class: "welcome"}, make("h2", {}, asked ? `${asked}: none` : "None"), make("p", {}, `Of ${count(ids.length, "item")} none is as the filters ask.`), clearing())];
+  }
   const words = ["Choose an item to see its pictures as the models saw them, its prompt and every answer. The keys j and k go through the list.",
     "“Split decisions” are items that at least a third of the models got right and at least a third got wrong, the most even first. An answer nobody can use counts as wrong; a missing one is left out."];
   const starts = index.models.length ? [["split", "Split decisions"], ["wrong-by-all", "Wrong by all"], ["right-by-all", "Right by all"]] : [];
   const links = starts.map(([filter, text]) => [address({...PLAIN, filter}), text]);
   if (index.kinds.includes("long_skip")) links.push([address({...PLAIN, kind: "long_skip"}), "Long skips: the distractor is a later screen of the same trajectory"]);
+  const told = setsTold();
   const list = make("ul", {}, ...links.map(([href, text]) => make("li", {}, make("a", {href}, text))));
-  return [make("div", {class: "welcome"}, make("h2", {}, count(ids.length, "item")), ...words.slice(0, index.models.length ? 2 : 1).map((text) => make("p", {}, text)), list)];
+  return [make("div", {class: "welcome"}, make("h2", {}, count(ids.length, "item")), told ? make("p", {}, told) : "", ...words.slice(0, index.models.length ? 2 : 1).map((text) => make("p", {}, text)), list)];
 }
 
 // ---- moving
 
+// After a change, focus is where it was: on the same button, or else on the item's heading; in the list it stays.
+let wantsFocus = "";
+
 function step(by) {
   if (!found.length) return;
-  const place = found.indexOf(places.get(state.item) ?? -1);
-  const next = place < 0 ? (by > 0 ? 0 : found.length - 1) : place + by;
-  if (next < 0 || next >= found.length) return;
   const inList = byId("rows").contains(document.activeElement);
+  // With no item open, from the row that has the focus.
+  const place = found.indexOf(places.get(state.item) ?? (inList ? Number(document.activeElement.dataset.item) : -1));
+  let next = place < 0 ? (by > 0 ? 0 : found.length - 1) : place + by;
+  if (!state.item) next = Math.min(Math.max(next, 0), found.length - 1);  // at an end, the row's own
+  if (next < 0 || next >= found.length) return;
+  wantsFocus = inList ? "" : document.activeElement.dataset.move || "heading";
   go({item: ids[found[next]]}, Boolean(state.item));
   if (inList) rowAt(next)?.focus();
 }
 
-function close() {
-  const item = state.item;
-  go({item: ""});
-  const place = found.indexOf(places.get(item) ?? -1);
-  if (place >= 0) setTimeout(() => rowAt(place)?.focus(), 0);
-}
+const close = () => go({item: ""});
 
-let wantsFocus = false;
 async function apply() {
+  const left = state.item, box = document.activeElement && document.activeElement.closest("input, select, textarea");
   state = read();
   const before = drawn, focus = wantsFocus;
-  wantsFocus = false;
+  wantsFocus = "";
   drawn = address({...state, item: ""});
   if (index.groups.length && !asked.has(groupNow())) {
     const now = drawn;
@@ -516,6 +542,8 @@ async function apply() {
     drawList();
   }
   try { await show(state.item ? places.get(state.item) ?? -1 : -1, focus); } catch (error) { complain(error); }
+  // Whoever leaves an item, by a key or by going back, is at its row again.
+  if (left && !state.item && !box) rowAt(found.indexOf(places.get(left) ?? -1))?.focus();
 }
 
 // ---- paper
@@ -556,8 +584,17 @@ function options(id, pairs) {
   byId(id).replaceChildren(...pairs.map(([value, words]) => make("option", {value}, words)));
 }
 
+// How many items the leaderboard counts, where there are sets beside its own.
+let sizes = [];
+function setsTold() {
+  const own = index.sets.indexOf("");
+  if (index.sets.length < 2 || own < 0) return "";
+  return `${LEADERBOARD}: ${sizes[own].toLocaleString("en")}; other sets: ${(ids.length - sizes[own]).toLocaleString("en")}`;
+}
+
 function setUp() {
   const items = index.ids.length;
+  sizes = index.sets.map((_, place) => index.set.filter((one) => one === place).length);
   ids = index.ids.map((id, item) => (index.set.length && index.sets[index.set[item]] ? `${index.sets[index.set[item]]}/${id}` : id));
   places = new Map(ids.map((id, item) => [id, item]));
   lower = index.goals.map((goal) => goal.toLowerCase());
@@ -575,15 +612,17 @@ function setUp() {
   const every = (words) => [["", "all"], ...words.slice().sort((a, b) => a.localeCompare(b, "en")).map((word) => [word, word])];
   options("domain", every(index.domains));
   options("source", every(index.sources));
-  options("set", [["", "all"], ...index.sets.filter(Boolean).map((name) => [name, name])]);
-  options("as", index.groups.map((group, place) => [place ? groupName(group) : "", groupWords(group)]));
+  const sized = (place) => `${index.sets[place] || LEADERBOARD} (${sizes[place].toLocaleString("en")})`;
+  options("set", [["", `all (${items.toLocaleString("en")})`], ...index.sets.map((name, place) => [name || PAPER, sized(place)])]);
+  byId("sets-told").textContent = setsTold();
+  options("as", index.groups.map((group, place) => [place ? groupName(group) : "", `${groupWords(group)} (${count(people(group.models).length, "model")})`]));
   options("model", [["", "any"], ...index.models.map((model) => [model.slug, model.name])]);
   options("model2", [["", "any"], ...index.models.map((model) => [model.slug, model.name])]);
   for (const id of ["is", "is2"]) options(id, [...IS].map(([value, [, words]]) => [value, words]));
   byId("source-label").hidden = index.sources.length < 2;
   byId("set-label").hidden = index.sets.length < 2;
   byId("as-label").hidden = index.groups.length < 2;
-  byId("outcomes").hidden = byId("by-model").hidden = !index.models.length;
+  byId("outcomes").hidden = byId("counted").hidden = byId("by-model").hidden = !index.models.length;
   byId("sort").closest("label").hidden = !index.models.length;
   for (const name of ["", ...OUTCOMES.keys()]) {
     const button = make("button", {type: "button"});
@@ -600,6 +639,12 @@ function setUp() {
   if (matchMedia("(max-width: 62rem)").matches) byId("filters").open = false;
 }
 
+function clear() {
+  byId("q").value = "";
+  byId("clear").focus();  // the button that was pressed may go
+  go({...PLAIN, item: state.item});
+}
+
 function wire() {
   const q = byId("q");
   let later = 0;
@@ -609,7 +654,7 @@ function wire() {
     drawn = address({...state, item: ""});
     drawCounts(compute());
     drawList();
-    if (state.item) markRow(places.get(state.item) ?? -1);
+    if (state.item) markRow(places.get(state.item) ?? -1); else byId("item").replaceChildren(...welcome());
     clearTimeout(later);
     later = setTimeout(() => history.replaceState(null, "", address(state)), 250);
   });
@@ -620,14 +665,14 @@ function wire() {
   for (const id of ["domain", "source", "set", "as", "sort", "model", "is", "model2", "is2"]) {
     byId(id).addEventListener("change", (event) => go({[id]: event.target.value}));
   }
-  byId("clear").addEventListener("click", () => { q.value = ""; go({...PLAIN, item: state.item}); });
+  byId("clear").addEventListener("click", clear);
   byId("print-all").addEventListener("click", () => printAll().catch(complain));
   byId("help-open").addEventListener("click", () => byId("help").showModal());
   byId("rows").addEventListener("click", (event) => {
     const anchor = event.target.closest("a[data-item]");
     if (!anchor || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
-    wantsFocus = true;
+    wantsFocus = "heading";
     go({item: ids[Number(anchor.dataset.item)]});
   });
   addEventListener("hashchange", apply);
