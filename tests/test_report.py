@@ -804,7 +804,7 @@ def test_examples_show_answers_and_evidence(run: tuple[list[str], Path, str]) ->
         "unknown element",
         "repeated an action on an unchanged screen, 3 times",
         "efn-answer-form (evaluator false negative); shows at step 6",
-        "fail by string match, reward 0",
+        "fail by the checker string match, reward 0",
     ):
         assert said in text, said
 

@@ -85,13 +85,13 @@ def test_the_leaderboard_is_filtered_by_group_provider_and_name_with_the_keyboar
     one = tab(site)
     one.page.focus("[data-choose=text]")
     one.page.keyboard.type("MODEL-1")
-    assert models(one) == [f"model-{n}" for n in range(10, 20)] and "10 of 30 models" in one.page.text_content(".controls output")
+    assert models(one) == [f"model-{n}" for n in range(10, 20)] and "10 of 30" in one.page.text_content(".controls output")
     one.page.keyboard.press("Shift+Tab")
     assert one.page.evaluate("document.activeElement.dataset.choose") == "provider"
     one.page.keyboard.type("goo")
     assert models(one) == [f"model-{n}" for n in range(10, 20, 2)]
     one.page.select_option("[data-choose=group]", "Closed-weight")
-    assert models(one) == [] and "0 of 30 models" in one.page.text_content(".controls output")
+    assert models(one) == [] and "0 of 30" in one.page.text_content(".controls output")
     one.page.fill("[data-choose=text]", "")
     assert "gpt 5" in models(one) and "GPT 5" not in models(one) and "model-10" not in models(one)
 

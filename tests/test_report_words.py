@@ -13,7 +13,7 @@ from test_report import build, read
 from test_report_site import section, text
 
 from evoaudit import store
-from evoaudit.report import board, distrust, drops, load, models, page, summary
+from evoaudit.report import board, cases, distrust, drops, load, models, page, summary, tables
 from evoaudit.report.load import Column, Table
 from evoaudit.report.slugs import slugs
 
@@ -197,3 +197,53 @@ def test_the_front_page_says_what_it_is_about_and_names_the_papers(site):
     for word in ("An agent is", "a trajectory is", "a verdict is"):
         assert word in html
     assert html.count('href="#papers"') == 2 and html.count('<dt id="papers">') == 1
+
+
+def test_a_hidden_column_that_alone_tells_rows_apart_is_shown():
+    columns = (Column("model", "model"), Column("n", "n", decimals=0))
+    columns += (*(Column(name, name, decimals=0, extra=True) for name in ("side", "seconds")), Column("served", "served", extra=True))
+    rows = tuple({"model": model, "n": 5, "side": side, "seconds": side, "served": "x"} for model in "ab" for side in (512, 1024))
+    shown = tables.view(Table("t", "t", "", "", "", columns, rows, 4, "none"), 10)
+    assert [head.name for head in shown.heads if not head.classes or "extra" not in head.classes] == ["model", "n", "side"]
+    assert shown.extras == 2
+    one_size = tuple(row for row in rows if row["side"] == 512)
+    assert tables.view(Table("t", "t", "", "", "", columns, one_size, 2, "none"), 10).extras == 3
+
+
+def test_why_a_verdict_is_doubted_stands_before_where():
+    names = ("grounds", "benchmark", "task_id", "page", "released", "label", "why", "steps", "agent")
+    found = Table("suspects", "t", "", "", "", tuple(Column(name, name) for name in names), (dict.fromkeys(names, "x"),), 1, "none")
+    shown = [head.name for head in tables.view(found, 10).heads]
+    assert shown == ["grounds", "why", "released", "label", "page", "steps", "benchmark", "task_id", "agent"]
+
+
+def judged(annotator: str, kind: str, evidence: str = "screenshots+text", status: str = "ok") -> dict:
+    return {"annotator": annotator, "kind": kind, "evidence": evidence, "status": status}
+
+
+def test_labels_that_do_not_count_say_why():
+    given = [judged("llm", "llm"), judged("llm", "llm", "text"), judged("other", "llm"), judged("both", "ensemble"), judged("p", "human")]
+    told = cases._apart({"reviewed": False, "n_raters": 2}, given)
+    assert {place: words.partition(": ")[2].split()[0] for place, words in told.items()} == {1: "asked", 3: "speaks", 4: "outside"}
+    assert list(cases._apart({"reviewed": True, "n_raters": 3}, given)) == [1, 3]
+    # What does not add up is not explained.
+    assert cases._apart({"reviewed": False, "n_raters": 4}, given) == {} == cases._apart(None, given)
+
+
+def test_replays_lead_to_one_another_and_to_the_report(site):
+    _, folder = site
+    found = sorted((folder / "trajectories").glob("*.html"))
+    assert len(found) > 1
+    follows = {}
+    for path in found:
+        html = path.read_text(encoding="utf-8")
+        assert '<a href="../audit.html">' in html
+        follows[path.name] = re.findall(r'<a href="([^"/]+)" rel="next">', html)
+    ends = [name for name, after in follows.items() if not after]
+    assert len(ends) == 1 and sorted(name for after in follows.values() for name in after) == sorted(set(follows) - {first_of(follows)})
+
+
+def first_of(follows: dict[str, list[str]]) -> str:
+    """Return the replay that none leads on to."""
+    (first,) = set(follows) - {name for after in follows.values() for name in after}
+    return first

@@ -84,6 +84,9 @@ class Board:
     n: int
     #: How many models and baselines these are, in words.
     counted: str
+    #: What the ends of the bars' axes stand for: of EvoGain, and of the rank.
+    ends: tuple[str, str]
+    rank_ends: tuple[str, str] = ("", "")
 
 
 def counted(models: int, baselines: int) -> str:
@@ -232,6 +235,10 @@ class _Axis:
     def __call__(self, value: float) -> float:
         return round(100 * (value - self.low) / ((self.high - self.low) or 1), 2)
 
+    @property
+    def ends(self) -> tuple[str, str]:
+        return number(self.low, 0), number(self.high, 0)
+
     def bar(self, low: float | None, at: float, high: float | None) -> Bar:
         return Bar(self(at if low is None else low), self(at), self(at if high is None else high))
 
@@ -275,6 +282,8 @@ def _main(inputs: Inputs, rows: list[dict], main: dict, known: dict, pages: Mapp
         any(row.get("rank_low") is not None for row in rows),
         len(rows),
         counted(len(competing(rows)), len(rows) - len(competing(rows))),
+        axis.ends,
+        places.ends,
     )
 
 
@@ -309,6 +318,7 @@ def _other(
         False,
         len(rows),
         counted(sum(not line.baseline for line in every), sum(line.baseline for line in every)),
+        axis.ends,
     )
 
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from evoaudit.audit.judges import ENSEMBLE
 from evoaudit.places import trajectory_page
 from evoaudit.report import layout, load
 from evoaudit.report.examples import TEXT, Frame, spread
@@ -14,6 +15,8 @@ from evoaudit.streams import rank
 
 #: Screens of one trajectory that are shown.
 FRAMES = 8
+#: What the built-in rater is.
+RULES = "built-in rules, no model"
 #: Characters of the goal that head a trajectory.
 TITLE = 200
 
@@ -41,6 +44,8 @@ class Label:
     confidence: str
     note: str
     simulated: bool
+    #: What a rater is, or why the label does not count.
+    told: str = ""
 
 
 @dataclass
@@ -211,7 +216,7 @@ def _released(oracles: list[dict]) -> str:
     """Say what the benchmark's own checkers decided."""
     said = []
     for oracle in sorted(oracles, key=lambda oracle: oracle["oracle"]):
-        words = f"{plain(oracle['verdict'], 20)} by {plain(oracle['oracle'], 60)}"
+        words = f"{plain(oracle['verdict'], 20)} by the checker {plain(oracle['oracle'], 60)}"
         words += f", reward {number(oracle['raw_reward'])}" if oracle["raw_reward"] is not None else ""
         said.append(words + (f" ({plain(oracle['status'], 80)})" if oracle["status"] != "ok" else ""))
     return "; ".join(said)
@@ -222,7 +227,9 @@ def _labels(final: dict | None, judgments: list[dict]) -> list[Label]:
     if final:
         rule = f"by {plain(final['verdict_rule'], 40).replace('_', ' ')}, {count(final['n_raters'], 'rater')}"
         made.append(Label("final", verdict_words(final["verdict"], None), category_words(final["category"]), "", rule, final["simulated"]))
-    for judged in sorted(judgments, key=lambda judged: (judged["annotator"], judged["evidence"], judged["judge_id"])):
+    ordered = sorted(judgments, key=lambda judged: (judged["annotator"], judged["evidence"], judged["judge_id"]))
+    apart = _apart(final, ordered)
+    for place, judged in enumerate(ordered):
         sound = judged["status"] == "ok"
         made.append(
             Label(
@@ -232,9 +239,28 @@ def _labels(final: dict | None, judgments: list[dict]) -> list[Label]:
                 confidence=number(judged["confidence"], 2),
                 note=plain(judged["rationale"] or judged["note"] or "", TEXT),
                 simulated=judged["simulated"],
+                told="; ".join(filter(None, (RULES if judged["kind"] == "rules" else "", apart.get(place, "")))),
             )
         )
     return made
+
+
+def _apart(final: dict | None, judgments: list[dict]) -> dict[int, str]:
+    """Return place → why a label had no part in the final one; nothing where that does not leave as many raters as it had."""
+    if final is None:
+        return {}
+    seeing = {judged["annotator"] for judged in judgments if "screenshots" in judged["evidence"]}
+    found = {}
+    for place, judged in enumerate(judgments):
+        if judged["kind"] == ENSEMBLE:
+            found[place] = "not counted: speaks for other judges"
+        elif judged["kind"] == "human" and not final["reviewed"]:
+            found[place] = "not counted: outside what people were shown for review"
+        elif judged["kind"] != "human" and judged["annotator"] in seeing and "screenshots" not in judged["evidence"]:
+            found[place] = "not counted: asked without screenshots, to compare"
+        elif judged["status"] != "ok":
+            found[place] = "not counted: gave no label"
+    return found if len(judgments) - len(found) == final["n_raters"] else {}
 
 
 def _signals(signals: list[dict]) -> list[str]:

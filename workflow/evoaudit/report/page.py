@@ -142,7 +142,7 @@ def build(
     for model, file in told.pages.items():
         made = models.model(told, model, lines.get(model))
         site.write(file, site.render("model.html.j2", file, {"m": made}, heading=made.name, tagline=layout.MODEL))
-    trajectories.write(folder, inputs, paged, site.name, threads)
+    trajectories.write(folder, inputs, paged, site.name, threads, site.pages)
     return summary.totals
 
 

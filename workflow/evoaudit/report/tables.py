@@ -18,6 +18,10 @@ PROSE = 40
 LINK = r"[a-z0-9]+/[a-z0-9]+\.html"
 #: Columns that hold the name of a model.
 MODELS = ("model", "model_a", "model_b")
+#: Table → columns that are shown first, where what matters most would be out of sight.
+FIRST = {"suspects": ("grounds", "why", "released", "label", "page", "steps")}
+#: Values of a column up to which it may name rows.
+MANY = 12
 FIGURE_SPACE = "\N{FIGURE SPACE}"
 
 
@@ -76,7 +80,9 @@ def view(table: Table, limit: int, links: Mapping[str, str] | None = None) -> Vi
     ``links`` is the address of a model's page by its name.
     """
     rows = table.rows[:limit]
-    columns = _columns(table, rows)
+    first = FIRST.get(table.name, ())
+    columns = _telling(_columns(table, rows), rows)
+    columns.sort(key=lambda shown: first.index(shown.column.name) if shown.column.name in first else len(first))
     heads = tuple(
         Head(
             shown.column.name,
@@ -91,8 +97,8 @@ def view(table: Table, limit: int, links: Mapping[str, str] | None = None) -> Vi
     body = tuple(
         tuple(_number_cell(row, shown) if shown.numeric else _text_cell(row, shown.column, pages) for shown in columns) for row in rows
     )
-    first = next((i for i, head in enumerate(heads) if not head.numeric), None)
-    return View(table, heads, body, first, sum(shown.column.extra for shown in columns))
+    row_head = next((i for i, head in enumerate(heads) if not head.numeric), None)
+    return View(table, heads, body, row_head, sum(shown.column.extra for shown in columns))
 
 
 def _columns(table: Table, rows: tuple[dict, ...]) -> list[_Shown]:
@@ -123,6 +129,29 @@ def _columns(table: Table, rows: tuple[dict, ...]) -> list[_Shown]:
             column = replace(column, name=base, words=f"{column.words.removesuffix(' low')} interval")
             found.append(_Shown(column, None, pairs[base], True, None, column.decimals, _widths(rows, pairs[base], column.decimals)))
     return found
+
+
+def _telling(columns: list[_Shown], rows: tuple[dict, ...]) -> list[_Shown]:
+    """Show what is else shown on demand where rows that are named alike could not be told apart without it: texts first."""
+
+    def alike(names: list[str]) -> list[list[dict]]:
+        groups: dict[str, list[dict]] = {}
+        for row in rows:
+            groups.setdefault(repr([row.get(name) for name in names]), []).append(row)
+        return [group for group in groups.values() if len(group) > 1]
+
+    named = [shown.column.name for shown in columns if not shown.column.extra and not shown.numeric]
+    told = set()
+    for shown in sorted(columns, key=lambda shown: shown.numeric):
+        name, whole = shown.column.name, shown.value is not None and shown.ends is None and not shown.column.decimals
+        if not shown.column.extra or not whole or not named:
+            continue
+        # One of few values, as names and sizes have; a count tells nobody which row is which.
+        few = len({repr(row.get(name)) for row in rows}) <= MANY
+        if few and any(len({repr(row.get(name)) for row in group}) == len(group) for group in alike(named)):
+            named.append(name)
+            told.add(name)
+    return [replace(shown, column=replace(shown.column, extra=False)) if shown.column.name in told else shown for shown in columns]
 
 
 def _is_numeric(column: Column, rows: tuple[dict, ...]) -> bool:

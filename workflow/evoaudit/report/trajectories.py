@@ -2,7 +2,7 @@
 
 import base64
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from evoaudit.places import PAGES, trajectory_page
@@ -30,17 +30,20 @@ def chosen(inputs: Inputs) -> list[dict]:
     return [sampled.get(one) or known[one] for one in dict.fromkeys(wanted) if one in known]
 
 
-def write(folder: Path, inputs: Inputs, rows: list[dict], name: str, threads: int) -> None:
-    """Write the page of every one of the ``rows``."""
+def write(folder: Path, inputs: Inputs, rows: list[dict], name: str, threads: int, site_pages: Sequence[tuple[str, str]] = ()) -> None:
+    """Write the page of every one of the ``rows``; ``site_pages`` are those of the report around them, (file, word)."""
     scratch = "trajectories/.pictures"
+    files = [trajectory_page(row["trajectory_id"]).rpartition("/")[2] for row in rows]
     for start in range(0, len(rows), BATCH):
         some = rows[start : start + BATCH]
         thumbs = Thumbs(folder, scratch, BOX)
         made = cases.told(inputs, some, FRAMES)
         want_originals(thumbs, inputs.normalised, inputs.roots, cases.pictures(made))
         thumbs.make(threads)
-        for row, case in zip(some, made, strict=True):
-            html = _render(case, name, _inside(folder, thumbs))
+        for place, (row, case) in enumerate(zip(some, made, strict=True), start):
+            around = {"before": files[place - 1] if place else "", "after": files[place + 1] if place + 1 < len(files) else ""}
+            more = {"name": name, "site_pages": site_pages, "place": place + 1, "n": len(files), **around}
+            html = _render(case, _inside(folder, thumbs), more)
             (folder / trajectory_page(row["trajectory_id"])).write_text(html, encoding="utf-8", newline="\n")
         shutil.rmtree(folder / scratch)
 
@@ -58,10 +61,10 @@ def _inside(folder: Path, thumbs: Thumbs) -> Callable[[str | None], Thumb | None
     return get
 
 
-def _render(case: cases.Case, name: str, thumb: Callable[[str | None], Thumb | None]) -> str:
+def _render(case: cases.Case, thumb: Callable[[str | None], Thumb | None], more: dict) -> str:
     return inline.render(
         TEMPLATES / "trajectory.html.j2",
-        {"c": case, "name": name, "thumb": thumb},
+        {"c": case, "thumb": thumb, **more},
         style=("report.css", "trajectory.css"),
         script=(),
         images="data:",

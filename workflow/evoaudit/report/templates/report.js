@@ -72,7 +72,7 @@ for (const board of document.querySelectorAll(".board")) {
         || !row.dataset.name.toLowerCase().includes(text);
     }
     const left = rows.filter((row) => !row.hidden).length;
-    said.textContent = left === rows.length ? `${left} models` : `${left} of ${rows.length} models`;
+    said.textContent = left < rows.length ? `${left} of ${rows.length}` : board.querySelector(`[data-board="${chosen}"]`).dataset.counted;
   };
   inputs.forEach((input) => input.addEventListener("input", show));
   controls.hidden = false;
