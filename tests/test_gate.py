@@ -58,7 +58,7 @@ class Bucket:
 
 
 def test_a_short_storm_loses_nothing_and_costs_little(serve, tmp_path):
-    """Requests that wait for no gate are refused about 28 times a second, 130 times in all; how long ours take, made clocks tell below."""
+    """How long that may take, the tests on made clocks and the long storm say."""
     bucket = Bucket(20, 5, 1)
     settings = settings_for(serve(bucket), concurrency=32, retries=6, condition="metadata")
     rows = run(settings, t3(*(f"i-{i:03}" for i in range(100))), tmp_path)
