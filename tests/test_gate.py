@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from test_infer import CANARY, GOOD, command, fault, reply, run, serve, settings_for, t3, write_probes
 
@@ -168,6 +168,9 @@ def test_an_account_is_a_host_and_the_name_of_a_key_and_never_the_key():
     tpm=st.one_of(st.none(), st.integers(1000, 60_000)),
     tokens=st.lists(st.integers(1, 900), min_size=1, max_size=30),
 )
+@example(rpm=1, tpm=None, tokens=[1])
+@example(rpm=2, tpm=None, tokens=[1])
+@example(rpm=13, tpm=None, tokens=[1])
 def test_no_minute_holds_more_than_is_granted_and_no_time_is_wasted(monkeypatch, rpm, tpm, tokens):
     monkeypatch.setattr(gate, "_open", lambda name: None)
     clock = [100.0]
